@@ -22,7 +22,7 @@ from fbrag_cli.methods.fb_rag.fb_rag import FBRag
 from fbrag_cli.methods.fb_rag.vanilla import Vanilla
 from fbrag_cli.progress import Event, Listener
 from fbrag_cli.query import Collection, ModelNames, Query
-from fbrag_cli.session.models import ModelPool, Models
+from fbrag_cli.session.models import ModelPool
 from fbrag_cli.session.retrievers import Retrievers
 from fbrag_cli.session.session import Session
 from fbrag_cli.session.settings import DocumentSettings, ModelSettings
@@ -94,7 +94,7 @@ def test_a_cached_answer_does_not_wait_for_a_model_that_loads(
     other, collection, held, fetching = tmp_path / "other.gguf", ships("Garefowl", "Meridian"), Held(), Held()
     other.write_bytes(tiny.read_bytes())
     first = session.ask(Query("Where was the Garefowl built?", collection, ALONE))
-    load = Models.open
+    load = ModelPool.open
 
     def slowly(self: ModelPool, file: Any, listener: Listener | None = None) -> Any:
         if file.path == other:
@@ -162,7 +162,6 @@ def test_a_question_by_words_does_not_wait_for_embeddings(session: Session, monk
 def test_models_that_are_let_go_are_loaded_for_the_next_question(session: Session) -> None:
     collection, method = ships("Garefowl", "Meridian"), replace(ALONE, max_tokens=3)
     first = session.ask(Query("Where was the Garefowl built?", collection, method))
-    session.unload(idle=3600)
     session.evict_idle(3600)
     assert session.device
     session.evict_idle(0)

@@ -21,7 +21,6 @@ from fbrag_cli.session.settings import DocumentSettings, ModelSettings
 from fbrag_cli.storage.cache import Cache
 from fbrag_cli.trace import Trace
 from tests.conftest import INQUIRY, ROOT
-from tests.retrieval import minilm
 
 QUESTION = "Where was the Garefowl built?"
 FAST = FBRag(recall=1, select=2, samples=2, forward_tokens=16, max_tokens=8, answer_anyway=True)
@@ -95,19 +94,6 @@ def test_the_same_bytes_read_otherwise_have_scores_of_their_own(tmp_path: Path) 
                 scores = session.retrieve(Query(asked, each, Vanilla(select=1)), answering=False).scores.backward
                 assert scores.tolist() == each.retriever.scores(asked).tolist()
     assert len({each.corpus.fingerprint for each in collections}) == 3
-
-
-def test_weights_that_a_retriever_cannot_have_are_refused_before_a_text_is_embedded(
-    tmp_path: Path, pytestconfig: pytest.Config
-) -> None:
-    model, cache = minilm.fetched(pytestconfig) / "all-MiniLM-L6-v2.gguf", Cache(tmp_path / "cache")
-    with Session.open(ModelSettings(), cache) as session:
-        collection = session.collect([str(INQUIRY)], DocumentSettings())
-        for weights, told in (("0:0", "both weights are 0"), ("1:0.3", "has one weight only")):
-            with pytest.raises(FbragError, match=told) as caught:
-                session.retrieve(Query(QUESTION, collection, Vanilla(), retriever=f"{model}@{weights}"), answering=False)
-            assert caught.value.code == "usage"
-    assert not list(cache.entries("embeddings"))
 
 
 def test_the_prompts_are_those_of_the_method(session: Session) -> None:
