@@ -129,8 +129,10 @@ def test_a_copy_of_a_cloud_model_is_said_to_leave_this_machine(at: At) -> None:
     with ollama("mine") as server, closing(ModelPool(Models(ModelSettings(), listener))) as servers:
         at(llama=server)
         server.pages["/api/tags"]["models"][0]["remote_host"] = "https://ollama.com:443"
+        servers.models.offline = True
         with pytest.raises(FbragError, match="--offline forbids mine, for which"):
             servers.load("local")
+        servers.models.offline = False
         assert {each.method for each in server.asked} == {"GET"}
         servers.load("local")
     assert "it leaves this machine" in "".join(each.text or "" for each in told if each.kind == "warning")
