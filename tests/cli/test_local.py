@@ -54,7 +54,7 @@ def test_nobody_is_an_error_that_says_what_to_do(fbrag: Run) -> None:
     done = fbrag("ask", INQUIRY, QUESTION, *FEW, *LOCAL, env=gone)
     assert (done.returncode, done.stdout) == (4, "")
     assert done.stderr.startswith(
-        f"error: local: no server with a model that chats at the ports {server.port} (Ollama), 1234 (LM Studio)"
+        f"error: local: found no server with a chat model on the ports {server.port} (Ollama), 1234 (LM Studio)"
     )
     assert "fbrag models pull" in done.stderr
 

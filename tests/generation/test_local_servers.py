@@ -105,7 +105,7 @@ def test_a_name_takes_its_model_and_a_misspelled_one_lists_those_that_are_there(
 def test_a_model_in_a_cloud_is_none_of_this_machine(at: At) -> None:
     with ollama("gpt-oss:120b-cloud", "kimi-k3:cloud") as server:
         at(ollama=server)
-        assert "no server with a model that chats" in refusal().message
+        assert "no server with a chat model" in refusal().message
 
 
 def test_a_model_in_ollamas_cloud_is_said_to_leave_this_machine_and_offline_forbids_it() -> None:
@@ -148,7 +148,7 @@ def test_nobody_is_one_line_with_the_ports_and_what_to_do(at: At) -> None:
     begun = monotonic()
     error = refusal()
     assert monotonic() - begun < 1
-    assert error.message == f"local: no server with a model that chats at the ports {port} (Ollama)"
+    assert error.message == f"local: found no server with a chat model on the ports {port} (Ollama)"
     assert "fbrag models pull" in (error.hint or "")
 
 

@@ -468,13 +468,13 @@ def test_text_does_not_follow_a_redirect() -> None:
 @pytest.mark.parametrize(
     ("reply", "what"),
     [
-        (status(200, "<!doctype html><p>Please log in", "text/html"), "a page in place of JSON"),
-        (status(200, '{"choices": ['), "no JSON"),
-        (status(200, "[" * 100_000), "no JSON"),
-        (status(200, "[1]"), "no JSON object"),
+        (status(200, "<!doctype html><p>Please log in", "text/html"), "a web page in place of JSON"),
+        (status(200, '{"choices": ['), "not JSON"),
+        (status(200, "[" * 100_000), "not JSON"),
+        (status(200, "[1]"), "not a JSON object"),
         (status(200, {"choices": "many"}), "another shape"),
         (status(200, '{"choices": [{"index": 1e999, "delta": {}}]}'), "another shape"),
-        (status(200, {"choices": [{"message": {"content": ["x"]}}]}), "no text"),
+        (status(200, {"choices": [{"message": {"content": ["x"]}}]}), "not text"),
         (status(200, {"choices": [{"message": "x"}]}), "another shape"),
         (status(200, " " * 17_000_000), "too long"),
         (status(200, {"choices": []}, Content_Encoding="gzip"), "compressed"),

@@ -5,7 +5,7 @@ What it says is untrusted: of any shape, with names of any kind.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -99,6 +99,11 @@ def entries(reply: Json, field: str, *keys: str) -> Iterator[tuple[str, Json]]:
             yield name, entry
 
 
+def some(names: Sequence[str], most: int) -> str:
+    """Return the first names, as "a, b, …"."""
+    return ", ".join([*names[:most], *(["…"] if len(names) > most else [])])
+
+
 def _called(asked: str, models: Mapping[str, Json]) -> Json:
     """Return the entry of the model of a name, {} where there is none."""
     return next((entry for name, entry in models.items() if is_called(asked, name)), {})
@@ -144,7 +149,7 @@ def _entry(host: Host, listed: Json) -> Json:
     if not every:
         raise host.error("it lists no models", f"name the model: {host.address.base}#name", "model_missing")
     names = [one_line(entry["id"], 80) for entry in every]
-    shown = ", ".join(names[:_MOST_NAMED]) + (", …" if len(names) > _MOST_NAMED else "")
+    shown = some(names, _MOST_NAMED)
     near = closest(asked, names[:_MOST_COMPARED]) or names[0]
     what = f"it has no model {one_line(asked, 80)}, but {shown}" if asked else f"it has {len(names)} models: {shown}"
     raise host.error(what, f"name one of them: {host.address.base}#{near}", "model_missing")

@@ -15,7 +15,7 @@ from fbrag_cli.storage.files import read_small
 #: The name that stands for a server of this machine: `local`, or `local#name` with the name of its model.
 LOCAL = "local"
 
-_OFFLINE = "leave out --offline, or name a model of this machine"
+_OFFLINE = "leave out --offline, or use a model on this machine"
 _EXAMPLE = "expected http://host:port/v1#name"
 
 

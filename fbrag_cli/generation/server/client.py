@@ -203,7 +203,7 @@ class Exchange:
                 raise ValueError("a compressed reply, which was not asked for")
             if 300 <= status < 400:
                 where = self._host.without_key(headers.get("Location", "elsewhere"))
-                what = f"it redirects to {where}; text goes only to a server that you name"
+                what = f"it redirects to {where}, but text goes only to the server that you name"
                 raise self._host.error(what, "name that address, if you trust it")
             if status != 200:
                 wait = headers.get("Retry-After", "")
@@ -327,11 +327,11 @@ def said(item: Json) -> list[Said]:
             text, finish = part.get("content") or "", choice.get("finish_reason")
             thought = part.get("reasoning_content") or part.get("reasoning")
             if not isinstance(text, str):
-                raise ValueError("a reply whose content is no text")
+                raise ValueError("a reply whose content is not text")
             index = int(choice.get("index") or 0)
             found.append(Said(index, text.encode("utf-8", "replace").decode(), bool(thought), str(finish) if finish else None))
     except (AttributeError, TypeError, OverflowError) as error:
-        raise ValueError("a reply of another shape than that of OpenAI's API") from error
+        raise ValueError("a reply of another shape than those of OpenAI's API") from error
     return found
 
 
@@ -374,13 +374,13 @@ def _object(data: bytes | str) -> Json:
     """Return the JSON object that a reply is. Raises ValueError for another one."""
     text = data if isinstance(data, str) else data.decode("utf-8", "replace")
     if text.lstrip()[:1] == "<":
-        raise ValueError("a page in place of JSON")
+        raise ValueError("a web page in place of JSON")
     try:
         found = json.loads(text)
     except (ValueError, RecursionError):
-        raise ValueError("a reply that is no JSON") from None
+        raise ValueError("a reply that is not JSON") from None
     if not isinstance(found, dict):
-        raise ValueError("a reply that is no JSON object")
+        raise ValueError("a reply that is not a JSON object")
     return found
 
 

@@ -12,8 +12,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from bisect import bisect_right
+from collections.abc import Sequence
 from contextlib import suppress
+from itertools import accumulate
 from time import perf_counter
 
 from fbrag_cli.cancellation import Cancellation
@@ -165,7 +167,7 @@ class ServerGenerator:
         assistant's words. Raises FbragError `usage` for embedding rows."""
         if any(turn.rows for turn in turns):
             what = f"{self.info.name} is a server, which takes no embedding rows in a prompt"
-            raise FbragError("usage", what, "use a model of this machine")
+            raise FbragError("usage", what, "use a model on this machine")
         *turns, last = turns
         if last.role == "assistant" and not self._about.is_llama_cpp:
             asked = turns.pop()
@@ -191,7 +193,7 @@ class ServerGenerator:
         """Ask for the first tokens of a reply. Return whether the server gives probabilities."""
         reply = self._ask([Turn("user", "Hi")], parameters, cancellation, _HELLO_TOKENS)
         _, self._thinks = _without_thought(reply)
-        return bool(_likeliest(reply, lambda tokens: 0))
+        return bool(_likeliest(reply))
 
     def _ask(self, turns: Sequence[Turn], parameters: Json, cancellation: Cancellation | None, n_tokens: int) -> Json:
         """Return a reply of `n_tokens` tokens at most, without streaming."""
@@ -206,7 +208,7 @@ class ServerGenerator:
         n_tokens = _CHOICE_TOKENS + (MOST_TOKENS_OF_A_SERVER if self._thinks else 0)
         reply = self._ask(turns, self._extras | _LISTED, call.cancellation, n_tokens)
         answer, thinks = _without_thought(reply)
-        first = _likeliest(reply, lambda tokens: _place(answer.strip(), tokens, None if thinks else 0))
+        first = _likeliest(reply, answer.strip(), thinks=thinks)
         return tuple(min(1.0, sum(p for token, p in first if token == choice.casefold())) for choice in choices)
 
     # -- whether the server reads the whole prompt -----------------------------------------------------------------------
@@ -266,26 +268,23 @@ def _without_thought(reply: Json) -> tuple[str, bool]:
     return answer, bool(thoughts.n_pieces or any(each.thought for each in found))
 
 
-def _likeliest(reply: Json, place: Callable[[list[str]], int]) -> list[tuple[str, float]]:
-    """Return the likeliest tokens at a place of a reply, in lower case and without a space, and their probabilities.
+def _likeliest(reply: Json, answer: str = "", *, thinks: bool = False) -> list[tuple[str, float]]:
+    """Return the likeliest tokens with which an answer begins, in lower case and without a space, and their probabilities.
 
-    place: returns the place among the tokens; LookupError where there is none.
+    They are the first of the reply, or those behind a thought. thinks: without a thought before the answer there are none.
     """
     try:
         tokens = reply["choices"][0]["logprobs"]["content"]
-        listed = tokens[place([each.get("token", "") for each in tokens])]["top_logprobs"]
+        place = _place(answer, [each.get("token", "") for each in tokens])
+        listed = tokens[place or 0]["top_logprobs"] if place is not None or not thinks else ()
         return [(each["token"].strip(" ▁Ġ\n").casefold(), math.exp(min(0.0, float(each["logprob"])))) for each in listed]
     except (LookupError, TypeError, ValueError, AttributeError, OverflowError):
         return []
 
 
-def _place(answer: str, tokens: Sequence[str], otherwise: int | None) -> int:
-    """Return the last place from which on the tokens are the answer. Where there is none, it is `otherwise`, or LookupError."""
-    rest = ""
-    for place in reversed(range(len(tokens))):
-        rest = tokens[place] + rest
-        if answer and rest.strip().startswith(answer):
-            return place
-    if otherwise is None:
-        raise LookupError
-    return otherwise
+def _place(answer: str, tokens: Sequence[str]) -> int | None:
+    """Return the last place from which on the tokens are the answer, None where there is none."""
+    text, starts = "".join(tokens), list(accumulate(map(len, tokens), initial=0))
+    begin = text.rfind(answer)
+    place = bisect_right(starts, begin) - 1
+    return place if answer and begin >= 0 and not text[starts[place] : begin].strip() else None

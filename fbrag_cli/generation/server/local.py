@@ -13,7 +13,7 @@ from urllib.parse import quote, unquote
 
 from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.errors import FbragError
-from fbrag_cli.generation.server.about import entries, is_called
+from fbrag_cli.generation.server.about import entries, is_called, some
 from fbrag_cli.generation.server.address import LOCAL, Address, is_in_cloud
 from fbrag_cli.generation.server.client import Host, asked, run
 
@@ -78,11 +78,11 @@ def look(name: str, environ: Mapping[str, str], cancellation: Cancellation | Non
         return found[0]
     if not every:
         tried = ", ".join(f"{port} ({program})" for program, port in ports(environ).items())
-        raise FbragError("model_missing", f"{LOCAL}: no server with a model that chats at the ports {tried}", _START)
-    what = f"{LOCAL}: there are {len(found)} models" if found else f"{LOCAL}: there is no model {asked}"
+        raise FbragError("model_missing", f"{LOCAL}: found no server with a chat model on the ports {tried}", _START)
+    what = f"there are {len(found)} models:" if found else f"there is no model {asked}, but"
     others = found or every
     hint = f"name one of them: {' '.join(each.address for each in others[:_MOST_NAMED])}"
-    raise FbragError("model_missing", f"{what}: {listed(others)}" if found else f"{what}, but {listed(others)}", hint)
+    raise FbragError("model_missing", f"{LOCAL}: {what} {listed(others)}", hint)
 
 
 def listed(models: Sequence[LocalModel]) -> str:
@@ -90,8 +90,7 @@ def listed(models: Sequence[LocalModel]) -> str:
     servers: dict[str, list[str]] = {}
     for each in models:
         servers.setdefault(f"{each.program} at 127.0.0.1:{each.port}", []).append(each.name)
-    shown = {where: [*names[:_MOST_NAMED], *(["…"] if len(names) > _MOST_NAMED else [])] for where, names in servers.items()}
-    return "; ".join(f"{where} ({', '.join(names)})" for where, names in shown.items())
+    return "; ".join(f"{where} ({some(names, _MOST_NAMED)})" for where, names in servers.items())
 
 
 def options(models: Sequence[LocalModel]) -> str:
