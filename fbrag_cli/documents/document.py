@@ -110,3 +110,8 @@ class Document:
 def itself(content: Content) -> Content:
     """Return the content of a document in memory. A function of the module, so that the document can be pickled."""
     return content
+
+
+def comment(author: str, on: str, text: str) -> str:
+    """Return a comment, as 'Comment by Ann Lee on “the price”: too high'. author, on: "" if unknown."""
+    return f"Comment{f' by {author}' if author else ''}{f' on {on}' if on else ''}: {text}"

@@ -1,21 +1,39 @@
-"""Read a zip (a book, an office document) as named parts in memory. Stated sizes are not trusted: unpacked bytes count."""
+"""Read a zip (a book, an office document) as named parts in memory, and follow the relations between the parts.
+
+Stated sizes are not trusted: unpacked bytes count.
+"""
 
 from __future__ import annotations
 
+import posixpath
 import zipfile
 import zlib
 from collections.abc import Mapping
 from io import BytesIO
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from fbrag_cli.documents.readers import xml
 from fbrag_cli.documents.source import Source
 from fbrag_cli.errors import FbragError
 from fbrag_cli.text.printable import one_line
+
+if TYPE_CHECKING:
+    from lxml.etree import _Element
 
 #: Bytes that the parts of one document may unpack to. The longest books have a few million; a bomb has no end.
 MAX_UNPACKED = 64_000_000
 
 _PIECE = 1 << 20  # bytes
 _ENCRYPTED = 0x1
+
+
+class Relation(NamedTuple):
+    """A reference of one part of an Office package to another. identity: its name in the part that refers, as "rId4". kind: as
+    "notesSlide". target: name of the other part."""
+
+    identity: str
+    kind: str
+    target: str
 
 
 class Archive:
@@ -59,7 +77,10 @@ class Archive:
                     pieces.append(piece)
                     self._left -= len(piece)
                     if self._left < 0:
-                        raise self._bomb()
+                        size = f"{MAX_UNPACKED // 1_000_000} MB"
+                        what = f"{self._source.name} is {self._kind} that unpacks to more than {size} of text"
+                        hint = "name a text version of it, or its parts"
+                        raise FbragError("doc_unreadable", what, hint, document=self._source.path)
         except (zipfile.BadZipFile, zlib.error, EOFError, OSError, OverflowError, NotImplementedError, ValueError) as error:
             raise self.damaged(f"{name}: {_reason(error)}") from None
         return b"".join(pieces)
@@ -67,9 +88,28 @@ class Archive:
     def damaged(self, reason: str) -> FbragError:
         return self._source.damaged(self._kind, reason)
 
-    def _bomb(self) -> FbragError:
-        what = f"{self._source.name} is {self._kind} that unpacks to more than {MAX_UNPACKED // 1_000_000} MB of text"
-        return FbragError("doc_unreadable", what, "name a text version of it, or its parts", document=self._source.path)
+    def tree(self, name: str) -> _Element:
+        """Return the root of part `name`, which is XML. Raises FbragError doc_unreadable."""
+        return xml.parse(self.read(name), self.damaged)
+
+    def feed(self, name: str, target: Any) -> None:
+        """Call the methods of `target` for the elements of part `name`, which is XML. Raises FbragError doc_unreadable."""
+        xml.feed(self.read(name), target, self.damaged)
+
+    def relations(self, part: str) -> list[Relation]:
+        """Return the references of `part` to others within an Office package. part: "" for the package itself."""
+        folder, name = posixpath.split(part)
+        relations = posixpath.join(folder, "_rels", f"{name}.rels")
+        return [
+            Relation(each.get("Id", ""), each.get("Type", "").rpartition("/")[2], resolved(folder, each.get("Target", "")))
+            for each in (self.tree(relations).iter("{*}Relationship") if relations in self else ())
+            if each.get("TargetMode") != "External"
+        ]
+
+
+def resolved(folder: str, path: str) -> str:
+    """Return the name in the zip of what `path` refers to in a folder of it."""
+    return posixpath.normpath(posixpath.join("/", folder, path)).lstrip("/")
 
 
 def packed(parts: Mapping[str, bytes]) -> BytesIO:

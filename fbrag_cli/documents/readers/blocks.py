@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from fbrag_cli.documents.document import Content, Section
+from fbrag_cli.documents.document import Content, Extracted, Section
+from fbrag_cli.text.printable import counted
 
 _MAX_TABLES = 20  # nested in each other; people make no deeper ones
 _MAX_INDENT = 10  # levels of lists
 _MAX_CELL = 300  # characters of a cell that may hold several paragraphs and still be part of its row's line
+#: Where a word may break: it is not shown.
+SOFT_HYPHEN = "\u00ad"
+
 _BLANK_LINES = re.compile(r"\n{3,}")
 
 
@@ -27,6 +31,10 @@ class Block:
     prefix: str = ""
     group: str = ""
     anchors: tuple[str, ...] = ()
+
+    @property
+    def line(self) -> str:
+        return self.prefix + self.text
 
 
 def content_of(blocks: Iterable[Block], anchors: dict[str, int] | None = None) -> Content:
@@ -48,6 +56,18 @@ def content_of(blocks: Iterable[Block], anchors: dict[str, int] | None = None) -
         parts += block.prefix, block.text
         length += len(block.prefix) + len(block.text)
     return Content("".join(parts), sections=tuple(sections))
+
+
+def extracted(
+    blocks: Iterable[Block],
+    media_type: str,
+    left_out: Mapping[str, int],
+    comments: Iterable[str] = (),
+    warnings: Iterable[str] = (),
+) -> Extracted:
+    """Return what a reader has read. left_out: number of each thing that it has not read."""
+    told = tuple(counted(n, thing) for thing, n in left_out.items())
+    return Extracted(content_of(blocks), media_type, warnings=tuple(warnings), left_out=told, comments=tuple(comments))
 
 
 @dataclass(slots=True)
@@ -76,7 +96,10 @@ class BlockBuilder:
         self._blocks: list[Block] = []
         self._rows: list[_Row | None] = []  # open rows, each in a cell of the one before; None: not laid out
 
-    def text(self, data: str) -> None:
+    def text(self, data: str, *, is_raised: bool = False) -> None:
+        """Add running text. is_raised: whether it begins to be written as in 10⁶."""
+        if is_raised and data[:1].isdigit() and self.touches != " ":
+            self._lines[-1].append("^")  # otherwise 10^6 would be 106
         self._lines[-1].append(data)
 
     def extend(self, blocks: Iterable[Block]) -> None:
@@ -141,6 +164,15 @@ class BlockBuilder:
         self.end_block()
         self._rows.append(_Row(self._blocks) if len(self._rows) < _MAX_TABLES else None)
 
+    def row(self, cells: Iterable[str]) -> None:
+        """Add a row of cells."""
+        self.begin_row()
+        for cell in cells:
+            self.begin_cell()
+            self.text(cell)
+            self.end_cell()
+        self.end_row()
+
     def begin_cell(self) -> None:
         """Begin a cell. Outside a row, it is running text."""
         self.end_block()
@@ -171,7 +203,7 @@ def _merged(cells: list[list[Block]], group: str) -> list[Block]:
     """Join a row's cells with tabs to one line. Cells too long for a line (page layout) become blocks of their own."""
     if not all(_fits_a_line(blocks) for blocks in cells):
         return [block for blocks in cells for block in blocks]
-    text = "\t".join(" ".join((block.prefix + block.text).replace("\n", " ") for block in blocks) for blocks in cells).rstrip()
+    text = "\t".join(" ".join(block.line.replace("\n", " ") for block in blocks) for blocks in cells).rstrip()
     anchors = tuple(anchor for blocks in cells for block in blocks for anchor in block.anchors)
     return [Block(text, group=group, anchors=anchors)] if text else []
 

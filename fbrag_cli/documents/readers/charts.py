@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import suppress
 
+from fbrag_cli.documents.readers.archive import Archive, Relation
 from fbrag_cli.documents.readers.blocks import Block, BlockBuilder
-from fbrag_cli.documents.readers.xml import feed
+from fbrag_cli.documents.readers.xml import number
 from fbrag_cli.errors import FbragError
 
 _MAX_CELLS = 100_000  # of one chart; the figures of larger ones are left out
@@ -13,25 +15,24 @@ _KINDS = {"tx": "tx", "cat": "cat", "xVal": "cat", "val": "val", "yVal": "val", 
 _MAX_NAME = 300  # characters of a title or category
 
 
-def read_chart(data: bytes, damaged: Callable[[str], FbragError]) -> list[Block]:
-    """Return a chart: a line "Chart: TITLE", the titles of its axes, and a row for each category with a cell a series.
+def read_linked(archive: Archive, relation: Relation) -> list[Block]:
+    """Return the text of the chart or diagram that a part refers to; nothing if it is of another kind, or damaged.
 
-    data: the part, as word/charts/chart1.xml. damaged: makes the error to raise from a reason. None of it: an empty list.
+    A chart: a line "Chart: TITLE", the titles of its axes, and a row for each category with a cell per series. A diagram: a line
+    for each shape.
     """
-    target = _Chart()
-    feed(data, target, damaged)
-    return target.blocks()
-
-
-def read_diagram(data: bytes, damaged: Callable[[str], FbragError]) -> list[Block]:
-    """Return the text of a diagram's shapes, a line each. data: the part, as word/diagrams/data1.xml."""
-    target = _Diagram()
-    feed(data, target, damaged)
-    return target.builder.blocks()
+    kinds: dict[str, type[_Chart] | type[_Diagram]] = {"chart": _Chart, "diagramData": _Diagram}
+    if relation.kind not in kinds or relation.target not in archive:
+        return []
+    target = kinds[relation.kind]()
+    with suppress(FbragError):  # the text around a damaged part is worth reading
+        archive.feed(relation.target, target)
+        return target.blocks()
+    return []
 
 
 class _Series:
-    """A series. name: its name. points: text of each point by kind ("cat", "val") and index."""
+    """A series. points: text of each point by kind ("cat", "val") and index."""
 
     def __init__(self) -> None:
         self.name = ""
@@ -62,8 +63,7 @@ class _Chart:
         elif self._in_series and not self._in_title and name in _KINDS:
             self._kind, self._index = _KINDS[name], -1
         elif name == "pt":
-            index = attributes.get("idx", "")
-            self._index = int(index) if index.isdecimal() and len(index) < 10 else -1
+            self._index = number(attributes.get("idx", ""), -1)
         elif name in ("v", "t"):
             self._text = []
 
@@ -107,16 +107,16 @@ class _Chart:
             return []
         builder = BlockBuilder()
         builder.begin_group()
-        _row(builder, [f"Chart: {', '.join(titles)}" if titles else "Chart"])
+        builder.row([f"Chart: {', '.join(titles)}" if titles else "Chart"])
         for group, categories in _groups(series):
             names = [each.name for each in group]
             if any(names):
-                _row(builder, ["", *names])
+                builder.row(["", *names])
             rows = sorted(categories.keys() | {index for each in group for index in each.points["val"]})
             if len(rows) * len(group) <= _MAX_CELLS:
                 for index in rows:
                     name = categories.get(index, str(index + 1))
-                    _row(builder, [name, *(each.points["val"].get(index, "") for each in group)])
+                    builder.row([name, *(each.points["val"].get(index, "") for each in group)])
         return builder.blocks()
 
 
@@ -137,39 +137,33 @@ def _number(text: str) -> str:
         return text
 
 
-def _row(builder: BlockBuilder, cells: list[str]) -> None:
-    builder.begin_row()
-    for cell in cells:
-        builder.begin_cell()
-        builder.text(cell)
-        builder.end_cell()
-    builder.end_row()
-
-
 class _Diagram:
     """The target of lxml's parser for the data of a diagram."""
 
     def __init__(self) -> None:
-        self.builder = BlockBuilder()
-        self.builder.begin_group()
+        self._builder = BlockBuilder()
+        self._builder.begin_group()
         self._in_text = False
+
+    def blocks(self) -> list[Block]:
+        return self._builder.blocks()
 
     def start(self, tag: str, attributes: dict[str, str]) -> None:
         name = tag.rpartition("}")[2]
         if name == "p":
-            self.builder.begin_item("")
+            self._builder.begin_item("")
         elif name == "br":
-            self.builder.line_break()
+            self._builder.line_break()
         self._in_text = name == "t"
 
     def end(self, tag: str) -> None:
         self._in_text = False
         if tag.rpartition("}")[2] == "p":
-            self.builder.end_item()
+            self._builder.end_item()
 
     def data(self, data: str) -> None:
         if self._in_text:
-            self.builder.text(data)
+            self._builder.text(data)
 
     def close(self) -> None:
         pass

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from fbrag_cli.documents.document import Extracted
-from fbrag_cli.documents.readers.archive import Archive
-from fbrag_cli.documents.readers.blocks import Block, content_of
-from fbrag_cli.documents.readers.charts import read_chart, read_diagram
-from fbrag_cli.documents.readers.comments import comment
-from fbrag_cli.documents.readers.docx_body import Part
-from fbrag_cli.documents.readers.docx_numbering import Numbering
-from fbrag_cli.documents.readers.docx_styles import Styles
-from fbrag_cli.documents.readers.relations import Relation, relations_of
-from fbrag_cli.documents.readers.writer import Writer
-from fbrag_cli.documents.readers.xml import feed, parse
+from fbrag_cli.documents.document import Extracted, comment
+from fbrag_cli.documents.readers.archive import Archive, Relation
+from fbrag_cli.documents.readers.blocks import Block, extracted
+from fbrag_cli.documents.readers.charts import read_linked
+from fbrag_cli.documents.readers.docx_numbering import Numbering, Styles, is_on
+from fbrag_cli.documents.readers.equations import Equation
+from fbrag_cli.documents.readers.symbols import symbol, without_glyphs
+from fbrag_cli.documents.readers.writer import PAGE_NUMBER, Writer
+from fbrag_cli.documents.readers.xml import Names, attribute, number
 from fbrag_cli.documents.source import Source
-from fbrag_cli.errors import FbragError
-from fbrag_cli.text.printable import counted
 
 if TYPE_CHECKING:
     from lxml.etree import _Element
@@ -27,7 +24,31 @@ if TYPE_CHECKING:
 _MEDIA_TYPE = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
 _DOCUMENT = "word/document.xml"
 _MAX_LINKED = 1000  # charts and diagrams; each may be named many times
-_LINKED = {"chart": read_chart, "diagram": read_diagram}
+_PREFIXES = {
+    "http://schemas.openxmlformats.org/wordprocessingml/2006/main": "w:",
+    "http://purl.oclc.org/ooxml/wordprocessingml/main": "w:",
+    "http://schemas.openxmlformats.org/officeDocument/2006/math": "m:",
+    "http://purl.oclc.org/ooxml/officeDocument/math": "m:",
+    "http://schemas.openxmlformats.org/drawingml/2006/wordprocessingDrawing": "wp:",
+    "http://purl.oclc.org/ooxml/drawingml/wordprocessingDrawing": "wp:",
+    "http://schemas.openxmlformats.org/drawingml/2006/chart": "c:",
+    "http://purl.oclc.org/ooxml/drawingml/chart": "c:",
+    "http://schemas.openxmlformats.org/drawingml/2006/diagram": "dgm:",
+    "http://purl.oclc.org/ooxml/drawingml/diagram": "dgm:",
+    "http://schemas.openxmlformats.org/markup-compatibility/2006": "mc:",
+    "urn:schemas-microsoft-com:vml": "v:",
+    "urn:schemas-microsoft-com:office:office": "o:",
+    "http://schemas.microsoft.com/office/drawing/2014/chartex": "cx:",
+}
+# Deleted text, former properties, readings beside characters, and properties whose elements would be mistaken for text.
+_SKIPPED = frozenset(
+    "w:del w:moveFrom w:rt w:sdtPr w:rPrChange w:pPrChange w:sectPrChange w:tblPrChange w:trPrChange w:tcPrChange"
+    " w:numberingChange w:tblGridChange w:tblPrExChange w:tblPr w:tabs".split()
+)
+_PROPERTIES = ("pStyle", "numId", "ilvl", "outlineLvl", "framePr", "vanish", "rStyle", "vertAlign", "rFonts")
+_MAX_COLUMNS = 63  # as Word allows
+_MAX_INSTRUCTION = 100  # characters of each piece, and pieces: the name of a field is the first word
+_PAGE_FIELDS = frozenset(("PAGE", "NUMPAGES", "SECTIONPAGES"))
 
 
 def read_docx(source: Source, codec: str | None = None) -> Extracted:
@@ -35,102 +56,417 @@ def read_docx(source: Source, codec: str | None = None) -> Extracted:
 
     codec: not used, because XML declares its encoding. Raises FbragError doc_unreadable: damaged, encrypted, a bomb.
     """
-    return _Package(source).read()
+    return _Document(source).read()
 
 
-class _Package:
-    """The parts of a Word document."""
+class _Document:
+    """A Word document.
+
+    writer: receives its text. styles: its styles. note_numbers: numbers of the notes by kind and key, in the order of their
+    references.
+    """
 
     def __init__(self, source: Source) -> None:
-        self._archive = Archive(source, "a Word document")
-        self._document = self._main_part()
-        self._relations = self._relations_of(self._document)
-        self._styles, self._numbers = Styles(self._tree("styles")), self._tree("numbering")
-        self._linked: dict[str, list[Block]] = {}
-        self._writer = Writer()
-        self._note_numbers: dict[tuple[str, str], int] = {}
+        self._archive = archive = Archive(source, "a Word document")
+        named = (each.target for each in archive.relations("") if each.kind == "officeDocument")
+        self._main = next((name for name in named if name in archive), _DOCUMENT)
+        self._relations = archive.relations(self._main)
+        self.styles, self._numbers = Styles(self._tree("styles")), self._tree("numbering")
+        self.writer = Writer()
+        self.note_numbers: dict[tuple[str, str], int] = {}
+        self._linked: set[str] = set()
 
     def read(self) -> Extracted:
-        body = self._read(self._document)
-        for name, kind in self._headers_footers(body).items():
-            self._writer.begin_story()
-            self._read(name, is_header_or_footer=True)
-            self._writer.add_header_or_footer(kind, self._writer.end_story())
-        blocks = [*self._writer.blocks(), *self._notes()]
-        comments = tuple(self._comments())
-        left_out = tuple(counted(count, thing) for thing, count in self._writer.left_out.items())
-        return Extracted(content_of(blocks), _MEDIA_TYPE, left_out=left_out, comments=comments)
-
-    def _main_part(self) -> str:
-        named = [each.target for each in relations_of(self._archive, "") if each.kind == "officeDocument"]
-        for name in (*named, _DOCUMENT):
+        targets = {each.identity: each.target for each in self._relations}
+        named = self._read(self._main).headers_footers.items()
+        for name, kind in {targets[identity]: kind for identity, kind in named if identity in targets}.items():
             if name in self._archive:
-                return name
-        raise self._archive.damaged(f"it has no {_DOCUMENT}")
-
-    def _relations_of(self, name: str) -> dict[str, Relation]:
-        return {relation.identity: relation for relation in relations_of(self._archive, name)}
+                self.writer.begin_story()
+                self._read(name, is_header_or_footer=True)
+                self.writer.add_header_or_footer(kind, self.writer.end_story())
+        blocks = [*self.writer.blocks(), *self._notes()]
+        comments = list(self._comments())
+        return extracted(blocks, _MEDIA_TYPE, self.writer.left_out, comments)
 
     def _part(self, kind: str) -> str | None:
         """Return the name of the part that the document names as its `kind`, if it is there."""
-        names = (each.target for each in self._relations.values() if each.kind == kind)
-        return next((name for name in names if name in self._archive), None)
+        return next((each.target for each in self._relations if each.kind == kind and each.target in self._archive), None)
 
     def _tree(self, kind: str) -> _Element | None:
         name = self._part(kind)
-        return None if name is None else parse(self._archive.read(name), self._archive.damaged)
+        return None if name is None else self._archive.tree(name)
 
-    def _read(self, name: str, *, is_header_or_footer: bool = False) -> Part:
+    def _read(self, name: str, *, is_header_or_footer: bool = False) -> _Part:
         """Read a part, whose paragraphs are counted by themselves."""
-        links = partial(self._linked_blocks, self._relations_of(name))
-        numbering = Numbering(self._numbers, self._styles)
-        part = Part(self._writer, self._styles, numbering, links, self._note_numbers, is_header_or_footer=is_header_or_footer)
-        feed(self._archive.read(name), part, self._archive.damaged)
+        relations = {each.identity: each for each in self._archive.relations(name)}
+        part = _Part(self, Numbering(self._numbers, self.styles), relations, is_header_or_footer=is_header_or_footer)
+        self._archive.feed(name, part)
         return part
-
-    def _headers_footers(self, body: Part) -> dict[str, str]:
-        """Return the kinds of the headers and footers that the body names, by the names of their parts."""
-        named = ((self._relations.get(identity), kind) for identity, kind in body.headers_footers.items())
-        return {each.target: kind for each, kind in named if each is not None and each.target in self._archive}
 
     def _notes(self) -> Iterator[Block]:
         """Yield the footnotes and endnotes in the order of their references, as "1. TEXT"."""
-        kinds = dict.fromkeys(kind for kind, _ in self._note_numbers)
-        parts = {kind: self._read(name) for kind in kinds if (name := self._part(f"{kind}s"))}
-        for (kind, key), number in self._note_numbers.items():
-            note = parts[kind].notes.get(key) if kind in parts else None
-            for place, block in enumerate(note.blocks if note else ()):
-                mark = f"{number}. " if not place else ""
-                yield Block(mark + block.prefix + block.text, group="notes")
+        kinds = dict.fromkeys(kind for kind, _ in self.note_numbers)
+        parts = {kind: self._read(name).notes for kind in kinds if (name := self._part(f"{kind}s"))}
+        for (kind, key), at in self.note_numbers.items():
+            _, blocks = parts.get(kind, {}).get(key, ("", []))
+            yield from (Block(f"{'' if place else f'{at}. '}{each.line}", group="notes") for place, each in enumerate(blocks))
 
     def _comments(self) -> Iterator[str]:
         """Yield the comments in the order of the text that they are on."""
-        name = self._part("comments")
-        if name is None:
+        if (name := self._part("comments")) is None:
             return
-        quotes = dict(self._writer.quotes.found)
+        quotes = dict(self.writer.quotes.found)
         order = {key: place for place, key in enumerate(quotes)}
-        for key, note in sorted(self._read(name).notes.items(), key=lambda each: order.get(each[0], len(order))):
-            if text := "\n".join(block.prefix + block.text for block in note.blocks):
-                yield comment(note.author, quotes.get(key, ""), text)
+        for key, (author, blocks) in sorted(self._read(name).notes.items(), key=lambda each: order.get(each[0], len(order))):
+            if text := "\n".join(block.line for block in blocks):
+                yield comment(author, quotes.get(key, ""), text)
 
-    def _linked_blocks(self, relations: Mapping[str, Relation], kind: str, identity: str) -> list[Block]:
-        """Return the text of a chart or diagram. What is shown twice is read once; what cannot be read is counted."""
-        relation = relations.get(identity)
-        name = "" if relation is None else relation.target
-        key = f"{kind} {name or identity}"
+    def linked(self, kind: str, relation: Relation | None, identity: str) -> list[Block]:
+        """Return the text of a chart or diagram. What is shown twice is read once; what cannot be read is counted.
+
+        kind: "chart" or "diagram". identity: what the part calls it, for one without a relation.
+        """
+        key = f"{kind} {relation.target if relation else identity}"
         if key in self._linked:
             return []
-        readable = name in self._archive and len(self._linked) < _MAX_LINKED
-        self._linked[key] = blocks = self._read_linked(kind, name) if readable else []
-        if not blocks and (kind != "diagram" or not readable):  # a diagram may be a mere drawing
-            self._writer.left_out[kind.removesuffix("ex")] += 1
+        readable = relation is not None and relation.target in self._archive and len(self._linked) < _MAX_LINKED
+        self._linked.add(key)
+        blocks = read_linked(self._archive, relation) if relation is not None and readable else []
+        if not blocks and (kind == "chart" or not readable):  # a diagram may be a mere drawing
+            self.writer.left_out[kind] += 1
         return blocks
 
-    def _read_linked(self, kind: str, name: str) -> list[Block]:
-        if kind not in _LINKED:
-            return []
+
+@dataclass(slots=True)
+class _Paragraph:
+    """An open paragraph. number, depth: its numbering and the level in it, if it has its own. joins: what separates it from the
+    next one, a part of which it is; None for others. hidden: whether its end is."""
+
+    style: str
+    number: str = ""
+    depth: int | None = None
+    outline: int | None = None
+    joins: str | None = None
+    hidden: bool = False
+
+
+@dataclass(slots=True)
+class _Field:
+    """An open field. is_silent: whether its result is the number of a page. is_checked: state of a check box."""
+
+    instruction: list[str] = field(default_factory=list)
+    is_silent: bool = False
+    is_checked: bool = False
+
+    @property
+    def name(self) -> str:
+        words = "".join(self.instruction).split()
+        return words[0].upper() if words else ""
+
+
+class _Part:
+    """The target of lxml's parser for a part: the body, a header, notes or comments.
+
+    relations: of the part, by identity. is_header_or_footer: whether the part is one.
+    headers_footers: kind ("header" or "footer") by the identity of each that the part names. notes: author and blocks of each of
+    its notes or comments, by key.
+    """
+
+    def __init__(
+        self, document: _Document, numbering: Numbering, relations: Mapping[str, Relation], *, is_header_or_footer: bool
+    ) -> None:
+        self._document, self._numbering, self._relations = document, numbering, relations
+        self._writer, self._styles, self._is_header_or_footer = document.writer, document.styles, is_header_or_footer
+        self.headers_footers: dict[str, str] = {}
+        self.notes: dict[str, tuple[str, list[Block]]] = {}
+        self._names = Names(_PREFIXES)
+        self._innermost = ""  # name of the open element, if no other has begun or ended in it
+        self._skipped = 0
+        self._paragraphs: list[_Paragraph] = []
+        self._described: _Paragraph | None = None  # paragraph whose properties are read
+        self._run_is_hidden = self._is_raised = False
+        self._font = ""
+        self._fields: list[_Field] = []
+        self._silent = 0  # open fields that show the number of a page
+        self._equation: Equation | None = None
+        self._choices: list[int] = []  # pieces of text before each open mc:AlternateContent
+        self._columns = 0  # of the open row
+        self._spans: list[int] = []  # columns of each open cell
+        self._open_notes: list[tuple[str, str]] = []  # key and author of each
+        self._starts, self._ends = self._actions_at_starts(), self._actions_at_ends()
+
+    def _actions_at_starts(self) -> dict[str, Callable[[dict[str, str]], object]]:
+        return {
+            **{f"w:{name}": partial(self._property, name) for name in _PROPERTIES},
+            "w:p": self._paragraph,
+            "w:pPr": self._properties,
+            "w:r": self._run,
+            "w:tab": lambda _: self._say(" "),
+            "w:ptab": lambda _: self._say(" "),
+            "w:br": self._break,
+            "w:cr": self._break,
+            "w:noBreakHyphen": lambda _: self._say("-"),
+            "w:sym": self._symbol,
+            "w:fldChar": self._field_mark,
+            "w:fldSimple": self._simple_field,
+            "w:checked": self._check,
+            "w:default": self._check,
+            "w:ddList": lambda _: self._leave_out("drop-down choice"),
+            "w:tbl": lambda _: self._writer.begin_table(),
+            "w:tr": self._row,
+            "w:tc": self._cell,
+            "w:gridSpan": self._span,
+            "w:txbxContent": lambda _: self._writer.begin_story(),
+            "w:footnoteReference": lambda given: self._note_mark("footnote", given),
+            "w:endnoteReference": lambda given: self._note_mark("endnote", given),
+            "w:footnote": self._note,
+            "w:endnote": self._note,
+            "w:comment": self._note,
+            "w:commentRangeStart": lambda given: self._writer.quotes.begin(attribute(given, "id")),
+            "w:commentRangeEnd": lambda given: self._writer.quotes.end(attribute(given, "id")),
+            "w:headerReference": lambda given: self.headers_footers.setdefault(attribute(given, "id"), "header"),
+            "w:footerReference": lambda given: self.headers_footers.setdefault(attribute(given, "id"), "footer"),
+            "w:altChunk": lambda _: self._leave_out("embedded document"),
+            "w:subDoc": lambda _: self._leave_out("subdocument"),
+            "m:oMath": self._begin_equation,
+            "mc:AlternateContent": lambda _: self._choices.append(self._writer.n_said),
+            "mc:Fallback": self._fallback,
+            "wp:docPr": lambda given: self._describe(given.get("descr", "").strip() or given.get("title", "")),
+            "v:imagedata": lambda given: self._describe(attribute(given, "title")),
+            "v:textpath": lambda given: self._say(given.get("string", "")),
+            "c:chart": lambda given: self._link("chart", attribute(given, "id")),
+            "cx:chart": lambda given: self._link("chart", attribute(given, "id")),
+            "dgm:relIds": lambda given: self._link("diagram", attribute(given, "dm")),
+            "o:OLEObject": self._object,
+        }
+
+    def _actions_at_ends(self) -> dict[str, Callable[[], object]]:
+        return {
+            "w:p": self._end_paragraph,
+            "w:pPr": self._end_properties,
+            "w:fldSimple": self._end_field,
+            "w:tr": lambda: self._writer.builder.end_row(),
+            "w:tc": self._end_cell,
+            "w:txbxContent": self._writer.end_box,
+            "w:footnote": self._end_note,
+            "w:endnote": self._end_note,
+            "w:comment": self._end_note,
+            "mc:AlternateContent": self._choices.pop,
+        }
+
+    # -- the parser's calls --------------------------------------------------------------------------------------------------
+
+    def start(self, tag: str, attributes: dict[str, str]) -> None:
+        if self._skipped:
+            self._skipped += 1
+            return
+        name = self._innermost = self._names[tag]
+        if name in _SKIPPED:
+            self._skipped = 1
+            if name == "w:del" and self._described is not None:
+                self._described.joins = " "
+        elif self._equation is not None:
+            self._equation.start(name.partition(":")[2], attributes)
+        elif name in self._starts:
+            self._starts[name](attributes)
+
+    def end(self, tag: str) -> None:
+        if self._skipped:
+            self._skipped -= 1
+            return
+        name, self._innermost = self._names[tag], ""
+        if self._equation is not None:
+            if self._equation.end():
+                text, self._equation = self._equation.text(), None
+                self._say(text)
+        elif name in self._ends:
+            self._ends[name]()
+
+    def data(self, data: str) -> None:
+        if self._skipped:
+            return
+        if self._equation is not None:
+            self._equation.data(data)
+        elif self._innermost == "w:t":
+            self._say(without_glyphs(data, self._font))
+        elif self._innermost == "w:instrText" and self._fields:
+            instruction = self._fields[-1].instruction
+            if len(instruction) < _MAX_INSTRUCTION:
+                instruction.append(data[:_MAX_INSTRUCTION])
+
+    def close(self) -> None:
+        pass
+
+    # -- paragraphs ----------------------------------------------------------------------------------------------------------
+
+    def _say(self, text: str) -> None:
+        """Add text that is shown."""
+        if self._silent:
+            return
+        if self._paragraphs and self._paragraphs[-1].joins is not None and not self._run_is_hidden:
+            self._writer.carry(text)
+        else:
+            self._writer.say(text, hidden=self._run_is_hidden, raised=self._is_raised)
+
+    def _paragraph(self, _: dict[str, str]) -> None:
+        paragraph = _Paragraph(self._styles.default)
+        self._paragraphs.append(paragraph)
+        self._described = None
+        self._writer.begin_paragraph(lambda: self._opening(paragraph))
+
+    def _opening(self, paragraph: _Paragraph) -> tuple[int, str]:
+        """Count a paragraph. Return the level of its heading, and its number with its indent."""
+        style = self._styles[paragraph.style]
+        level = style.outline if paragraph.outline is None else paragraph.outline
+        key, depth = paragraph.number or style.number, paragraph.depth
+        if key in ("", "0"):
+            return level or 0, ""
+        if depth is None:
+            depth = self._numbering.depth_of(key, paragraph.style)
+        if depth is None and not paragraph.number:
+            depth = self._numbering.depth_of(key, style.numbered_by) if style.depth is None else style.depth
+        return level, self._numbering.label(key, depth or 0)
+
+    def _end_paragraph(self) -> None:
+        paragraph = self._paragraphs.pop()
+        has_text = self._writer.end_paragraph(paragraph.joins)
+        if not has_text and not paragraph.hidden and paragraph.joins is None:
+            self._opening(paragraph)  # an empty paragraph counts
+
+    def _run(self, _: dict[str, str]) -> None:
+        self._run_is_hidden = bool(self._paragraphs) and self._styles[self._paragraphs[-1].style].hidden
+        self._is_raised, self._font = False, ""
+
+    def _break(self, _: dict[str, str]) -> None:
+        if self._run_is_hidden or (self._paragraphs and self._paragraphs[-1].joins is not None):
+            self._say(" ")
+        else:
+            self._writer.line_break()
+
+    def _note_mark(self, kind: str, given: dict[str, str]) -> None:
+        numbers = self._document.note_numbers
+        self._say(f"[{numbers.setdefault((kind, attribute(given, 'id')), len(numbers) + 1)}]")
+
+    # -- properties ----------------------------------------------------------------------------------------------------------
+
+    def _properties(self, _: dict[str, str]) -> None:
+        self._described = self._paragraphs[-1] if self._paragraphs else None
+
+    def _end_properties(self) -> None:
+        self._described = None
+
+    def _property(self, name: str, given: dict[str, str]) -> None:
+        """Take a property of the paragraph whose properties are read, or of the open run."""
+        value, paragraph = attribute(given, "val"), self._described
+        if paragraph is None:
+            match name:
+                case "vanish":
+                    self._run_is_hidden = is_on(value)
+                case "rStyle" if self._styles[value].hidden:
+                    self._run_is_hidden = True
+                case "vertAlign":
+                    self._is_raised = value == "superscript"
+                case "rFonts":
+                    self._font = attribute(given, "ascii")
+            return
+        match name:
+            case "pStyle":
+                paragraph.style = value
+            case "numId":
+                paragraph.number = value
+            case "ilvl":
+                paragraph.depth = min(number(attribute(given, "val")), 8)
+            case "outlineLvl":
+                level = number(attribute(given, "val"))
+                paragraph.outline = level + 1 if level < 9 else 0
+            case "framePr" if attribute(given, "dropCap") in ("drop", "margin"):
+                paragraph.joins = ""
+            case "vanish":
+                paragraph.hidden = is_on(value)
+
+    # -- runs, equations and fields ------------------------------------------------------------------------------------------
+
+    def _symbol(self, given: dict[str, str]) -> None:
         try:
-            return _LINKED[kind](self._archive.read(name), self._archive.damaged)
-        except FbragError:  # the text around a damaged part is worth reading
-            return []
+            self._say(symbol(attribute(given, "font"), int(attribute(given, "char"), 16)))
+        except ValueError:
+            pass  # no number: nothing is shown
+
+    def _begin_equation(self, _: dict[str, str]) -> None:
+        self._equation = Equation()
+
+    def _field_mark(self, given: dict[str, str]) -> None:
+        kind = attribute(given, "fldCharType")
+        if kind == "begin":
+            self._fields.append(_Field())
+        elif kind == "separate":
+            self._begin_result()
+        elif kind == "end":
+            self._end_field()
+
+    def _simple_field(self, given: dict[str, str]) -> None:
+        self._fields.append(_Field([attribute(given, "instr")]))
+        self._begin_result()
+
+    def _begin_result(self) -> None:
+        opened = self._fields[-1] if self._fields and self._is_header_or_footer else None
+        if opened is not None and not opened.is_silent and opened.name in _PAGE_FIELDS:
+            self._say(PAGE_NUMBER)
+            opened.is_silent = True
+            self._silent += 1
+
+    def _end_field(self) -> None:
+        if not self._fields:
+            return
+        ended = self._fields.pop()
+        self._silent -= ended.is_silent
+        if ended.name == "FORMCHECKBOX":
+            self._say("☒" if ended.is_checked else "☐")
+
+    def _check(self, given: dict[str, str]) -> None:
+        if self._fields:
+            self._fields[-1].is_checked = is_on(attribute(given, "val"))
+
+    # -- tables, notes, drawings and other parts -----------------------------------------------------------------------------
+
+    def _row(self, _: dict[str, str]) -> None:
+        self._columns = 0
+        self._writer.builder.begin_row()
+
+    def _cell(self, _: dict[str, str]) -> None:
+        self._spans.append(1)
+        self._writer.begin_cell()
+
+    def _span(self, given: dict[str, str]) -> None:
+        if self._spans:
+            self._spans[-1] = number(attribute(given, "val"))
+
+    def _end_cell(self) -> None:
+        span = max(1, min(self._spans.pop(), _MAX_COLUMNS - self._columns))
+        self._columns += span
+        self._writer.end_cell(span)
+
+    def _note(self, given: dict[str, str]) -> None:
+        self._open_notes.append((attribute(given, "id"), attribute(given, "author")))
+        self._writer.begin_story()
+
+    def _end_note(self) -> None:
+        key, author = self._open_notes.pop()
+        self.notes[key] = author, self._writer.end_story()
+
+    def _link(self, kind: str, identity: str) -> None:
+        self._writer.add(self._document.linked(kind, self._relations.get(identity), identity))
+
+    def _fallback(self, _: dict[str, str]) -> None:
+        if self._choices and self._writer.n_said > self._choices[-1]:
+            self._skipped = 1  # a copy for older programs
+
+    def _describe(self, text: str) -> None:
+        if text.strip():
+            self._say(f"[{' '.join(text.split())}]")
+
+    def _object(self, given: dict[str, str]) -> None:
+        self._leave_out("equation object" if given.get("ProgID", "").startswith("Equation") else "embedded object")
+
+    def _leave_out(self, thing: str) -> None:
+        self._writer.left_out[thing] += 1

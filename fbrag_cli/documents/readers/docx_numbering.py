@@ -1,4 +1,4 @@
-"""Count the numbered paragraphs and headings of a Word document, and write their numbers as Word shows them."""
+"""Look up the styles of a Word document, count its numbered paragraphs and headings, and write their numbers as Word does."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from fbrag_cli.documents.readers import number_formats
-from fbrag_cli.documents.readers.docx_styles import Styles, is_on
-from fbrag_cli.documents.readers.xml import attribute
+from fbrag_cli.documents.readers.xml import attribute, number
 
 if TYPE_CHECKING:
     from lxml.etree import _Element
 
+_MAX_BASES = 20  # styles may be based on each other in a circle
+_RUNNING_TEXT = 9  # outline level that means none
+_HEADING = re.compile(r"heading ?([1-9])", re.IGNORECASE | re.ASCII)
 _LEVELS = 9
 _MAX_LABEL = 60  # characters; people write "Article 12", hostile documents repeat the number
 _MAX_LINKS = 5  # numberings may name each other in a circle
@@ -46,6 +48,73 @@ _FORMATS: dict[str, _Write] = {
 
 
 @dataclass(slots=True)
+class Style:
+    """A style with what it has from those it is based on. outline: level of a heading, from 1; 0 for none. number: key of its
+    numbering (numId); "" for none. numbered_by: key of the style that says so. depth: level in the numbering, from 0; None if
+    unsaid.
+    """
+
+    outline: int = 0
+    number: str = ""
+    numbered_by: str = ""
+    depth: int | None = None
+    hidden: bool = False
+
+
+class Styles:
+    """The styles of a document. root: w:styles; None without styles."""
+
+    def __init__(self, root: _Element | None) -> None:
+        self._elements: dict[str, _Element] = {}
+        self._resolved: dict[str, Style] = {}
+        self.default = ""
+        for style in () if root is None else root.iterchildren("{*}style"):
+            name = attribute(style.attrib, "styleId")
+            self._elements.setdefault(name, style)
+            if attribute(style.attrib, "type") == "paragraph" and attribute(style.attrib, "default") in ("1", "true", "on"):
+                self.default = name
+
+    def __getitem__(self, name: str) -> Style:
+        """Return the style `name`, with what it has from those it is based on."""
+        if name not in self._resolved:
+            self._resolved[name] = self._resolve(name)
+        return self._resolved[name]
+
+    def _resolve(self, name: str) -> Style:
+        style = Style()
+        outline: int | None = None
+        hidden: bool | None = None
+        if name not in self._elements and (found := _HEADING.fullmatch(name)):  # of programs that leave the styles out
+            outline = int(found[1]) - 1
+        for _ in range(_MAX_BASES):
+            element = self._elements.get(name)
+            if element is None:
+                break
+            if outline is None:
+                outline = _outline(element)
+            if style.number == "" and (key := _value(element, "pPr/numPr/numId")):
+                style.number, style.numbered_by = key, name
+            if style.depth is None and (depth := number(_value(element, "pPr/numPr/ilvl"), -1)) >= 0:
+                style.depth = depth
+            if hidden is None and (vanish := element.find("{*}rPr/{*}vanish")) is not None:
+                hidden = is_on(attribute(vanish.attrib, "val"))
+            name = _value(element, "basedOn")
+        style.outline = 0 if outline is None or outline >= _RUNNING_TEXT else outline + 1
+        style.hidden = bool(hidden)
+        return style
+
+
+def _outline(style: _Element) -> int | None:
+    """Return the outline level that a style itself has (from 0), by its number or by its name; None without one."""
+    name = _value(style, "name")
+    if (level := number(_value(style, "pPr/outlineLvl"), -1)) >= 0:
+        return min(level, _RUNNING_TEXT)
+    if found := _HEADING.fullmatch(name):
+        return int(found[1]) - 1
+    return 0 if name == "Title" else None
+
+
+@dataclass(slots=True)
 class _Level:
     """A level of a numbering. text: with "%1" for the number of level 1. legal: whether all numbers of it are digits. restart:
     number of the level (from 1) that restarts it; None for each above it. space: what separates it from the paragraph."""
@@ -69,15 +138,6 @@ class _List:
     begun: set[int] = field(default_factory=set)
 
 
-@dataclass(frozen=True, slots=True)
-class Label:
-    """The number of a paragraph. text: as "4.2" with the space after it, or "- "; "" if none is shown. is_outline: whether it
-    repeats the numbers of the levels above."""
-
-    text: str
-    is_outline: bool = False
-
-
 class Numbering:
     """The numberings of a document. root: w:numbering; None without one."""
 
@@ -98,11 +158,12 @@ class Numbering:
         found = self._list(key)
         return None if found is None else found.of_style.get(style)
 
-    def label(self, key: str, depth: int) -> Label:
-        """Count a paragraph at level `depth` (from 0) of numbering `key`, and return its label."""
+    def label(self, key: str, depth: int) -> str:
+        """Count a paragraph at level `depth` (from 0) of numbering `key`. Return its number, as "4.2" with the space after it, or
+        "- ", indented unless it repeats the numbers of the levels above; "" if none is shown."""
         found = self._list(key)
         if found is None or depth not in found.levels:
-            return Label("")
+            return ""
         counts, level = found.counts, found.levels[depth]
         if depth in found.starts and depth not in found.begun:
             counts[depth] = found.starts[depth]
@@ -113,18 +174,19 @@ class Numbering:
             restart = found.levels[deeper].restart if deeper in found.levels else None
             if restart is None or depth < restart:
                 counts.pop(deeper, None)
+        indent = "  " * depth
         if level.format == "bullet":
-            return Label(f"{_BULLET} " if level.text else "")
+            return f"{indent}{_BULLET} " if level.text else ""
 
-        def number(place: re.Match[str]) -> str:
+        def written(place: re.Match[str]) -> str:
             at = int(place[1]) - 1
             other = found.levels.get(at, _Level())
             value = counts.get(at, found.starts.get(at, other.start))
-            write = _FORMATS.get(other.format, str)
-            return str(value) if level.legal and other.format != "none" else write(value)
+            return str(value) if level.legal and other.format != "none" else _FORMATS.get(other.format, str)(value)
 
-        text = _PLACE.sub(number, level.text)[:_MAX_LABEL].strip()
-        return Label(text + level.space if text else "", is_outline=len(_PLACE.findall(level.text)) > 1)
+        text = _PLACE.sub(written, level.text)[:_MAX_LABEL].strip()
+        is_outline = len(_PLACE.findall(level.text)) > 1
+        return f"{'' if is_outline else indent}{text}{level.space}" if text else ""
 
     def _list(self, key: str) -> _List | None:
         if key not in self._lists:
@@ -133,20 +195,16 @@ class Numbering:
 
     def _read(self, key: str) -> _List | None:
         element = self._numbers.get(key)
-        if element is None:
-            return None
-        abstract = self._kind(element)
-        if abstract is None:
+        abstract = None if element is None else self._kind(element)
+        if element is None or abstract is None:
             return None
         found = _List({}, self._counts.setdefault(attribute(abstract.attrib, "abstractNumId"), {}), {})
-        for level in abstract.iterchildren("{*}lvl"):
+        for level in (*abstract.iterchildren("{*}lvl"), *element.iterfind("{*}lvlOverride/{*}lvl")):
             _add(found, level)
         for override in element.iterchildren("{*}lvlOverride"):
-            for level in override.iterchildren("{*}lvl"):
-                _add(found, level)
-            start, depth = _value(override, "startOverride"), attribute(override.attrib, "ilvl")
-            if _is_number(start) and _is_number(depth):
-                found.starts[int(depth)] = int(start)
+            start, depth = number(_value(override, "startOverride"), -1), number(attribute(override.attrib, "ilvl"), -1)
+            if start >= 0 and depth >= 0:
+                found.starts[depth] = start
         return found
 
     def _kind(self, element: _Element) -> _Element | None:
@@ -164,26 +222,27 @@ class Numbering:
 
 
 def _add(found: _List, element: _Element) -> None:
-    depth = attribute(element.attrib, "ilvl")
-    if not _is_number(depth) or int(depth) >= _LEVELS:
+    depth = number(attribute(element.attrib, "ilvl"), -1)
+    if not 0 <= depth < _LEVELS:
         return
-    start, restart, legal = _value(element, "start"), _value(element, "lvlRestart"), element.find("{*}isLgl")
-    found.levels[int(depth)] = _Level(
-        start=int(start) if _is_number(start) else 0 if element.find("{*}start") is None else 1,
+    legal, restart = element.find("{*}isLgl"), number(_value(element, "lvlRestart"), -1)
+    found.levels[depth] = _Level(
+        start=number(_value(element, "start"), 0 if element.find("{*}start") is None else 1),
         format=_value(element, "numFmt") or "decimal",
         text=_value(element, "lvlText")[:_MAX_LABEL],
         legal=legal is not None and is_on(attribute(legal.attrib, "val")),
-        restart=int(restart) if _is_number(restart) else None,
+        restart=restart if restart >= 0 else None,
         space="" if _value(element, "suff") == "nothing" else " ",
     )
     if style := _value(element, "pStyle"):
-        found.of_style[style] = int(depth)
+        found.of_style[style] = depth
 
 
-def _value(element: _Element, name: str) -> str:
-    found = element.find("{*}" + name)
+def is_on(value: str) -> bool:
+    """Return whether a switch, as w:vanish, with this value is on."""
+    return value not in ("0", "false", "off")
+
+
+def _value(element: _Element, path: str) -> str:
+    found = element.find("{*}" + path.replace("/", "/{*}"))
     return "" if found is None else attribute(found.attrib, "val")
-
-
-def _is_number(text: str) -> bool:
-    return re.fullmatch(r"\d{1,9}", text, re.ASCII) is not None

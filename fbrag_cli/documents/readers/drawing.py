@@ -1,27 +1,45 @@
-"""Read the text of a drawing of Office (a slide, or what lies on a sheet): shapes, tables, charts, diagrams, pictures' texts."""
+"""Read a slide, or what lies on a sheet of Office: shapes, tables, charts, diagrams, texts of pictures; and comments."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from fbrag_cli.documents.readers.archive import Archive
+from fbrag_cli.documents.document import comment
+from fbrag_cli.documents.readers.archive import Archive, Relation
 from fbrag_cli.documents.readers.blocks import Block, BlockBuilder
-from fbrag_cli.documents.readers.charts import read_chart, read_diagram
-from fbrag_cli.documents.readers.relations import Relation
-from fbrag_cli.documents.readers.xml import attribute, feed
+from fbrag_cli.documents.readers.charts import read_linked
+from fbrag_cli.documents.readers.xml import attribute
+
+if TYPE_CHECKING:
+    from lxml.etree import _Element
 
 _TITLES = ("title", "ctrTitle")
 _FURNITURE = ("sldNum", "dt", "ftr", "hdr", "sldImg")  # the same on every slide
 _SKIPPED = ("Fallback", "extLst")  # a copy for older programs; private data of programs
 _SHAPES = frozenset(("sp", "graphicFrame", "pic", "cxnSp", "grpSp"))
-_READERS = {"chart": read_chart, "diagramData": read_diagram}
 _KNOWN = frozenset(("sld", "ph", "p", "tr", "tc", "br", "tab", "t", "chart", "relIds", "oleObj", "videoFile", "audioFile"))
 _LEFT_OUT = {"oleObj": "embedded object", "videoFile": "video", "audioFile": "recording"}
+_OF_AUTHORS = ("commentAuthors", "authors", "person")
+_OF_COMMENTS = ("comments", "threadedComment")
+_COMMENTS = ("{*}cm", "{*}reply", "{*}comment", "{*}threadedComment")
+_COPY_OF_A_THREAD = "tc="  # how the author of a copy for older programs begins
 # What Office writes as the alternative text of a picture by itself, in English.
 _BY_OFFICE = re.compile(r"automatically generated|AI-generated content", re.IGNORECASE)
+
+
+def parts_named(archive: Archive, part: str, path: str, linked: Iterable[Relation]) -> list[str]:
+    """Return the names of the parts that elements of `part` refer to, in order; "" for one that is missing.
+
+    path: of the elements. linked: the relations of the part.
+    """
+    targets = {each.identity: each.target for each in linked}
+    references = (element.attrib.items() for element in archive.tree(part).iter(path))
+    # r:id; the attribute id is another number
+    return [next((targets.get(value, "") for name, value in each if name.endswith("}id")), "") for each in references]
 
 
 def read_drawing(archive: Archive, part: str, linked: Iterable[Relation], left_out: Counter[str]) -> Drawing:
@@ -30,25 +48,22 @@ def read_drawing(archive: Archive, part: str, linked: Iterable[Relation], left_o
     linked: the relations of the part. left_out: counts what is not read, by its name.
     """
     relations = {each.identity: each for each in linked}
-    drawing = Drawing(lambda identity: _linked(archive, relations.pop(identity, None), left_out), left_out)
-    feed(archive.read(part), drawing, archive.damaged)
+
+    def read(relation: Relation | None) -> list[Block]:
+        """Return the text of a chart or diagram; nothing if it is missing, or was read already."""
+        if relation is None or relation.target not in archive:
+            return []
+        if relation.kind not in ("chart", "diagramData"):
+            left_out["chart"] += 1  # in the form of Office 2016, as treemaps
+        apart = f"{relation.target} "  # from the shapes' groups
+        return [replace(block, group=block.group and apart + block.group) for block in read_linked(archive, relation)]
+
+    drawing = Drawing(lambda identity: read(relations.pop(identity, None)), left_out)
+    archive.feed(part, drawing)
     for each in relations.values():
         if each.kind == "diagramData":  # its frame is in a form that is not known
-            drawing.builder.extend(_linked(archive, each, left_out))
+            drawing.builder.extend(read(each))
     return drawing
-
-
-def _linked(archive: Archive, relation: Relation | None, left_out: Counter[str]) -> list[Block]:
-    """Return the text of a chart or diagram; nothing where it is missing, or was read already."""
-    if relation is None or relation.target not in archive:
-        return []
-    if relation.kind in _READERS:
-        blocks = _READERS[relation.kind](archive.read(relation.target), archive.damaged)
-        return [
-            replace(block, group=block.group and f"{relation.target} {block.group}") for block in blocks
-        ]  # apart from the shapes' groups
-    left_out["chart"] += 1  # in the form of Office 2016, as treemaps
-    return []
 
 
 class Drawing:
@@ -159,3 +174,48 @@ class Drawing:
     def _text(self, text: str) -> None:
         if not self._shape_is_skipped:
             self.title.append(text) if self._in_title else self.builder.text(text)
+
+
+# -- comments -----------------------------------------------------------------------------------------------------------------
+
+
+def names_of_authors(archive: Archive, linked: Iterable[Relation]) -> dict[str, str]:
+    """Return the names of those who comment, by their identities. linked: the relations of the workbook or presentation."""
+    found = {}
+    for each in linked:
+        if each.kind in _OF_AUTHORS and each.target in archive:
+            for element in archive.tree(each.target).iter("{*}cmAuthor", "{*}author", "{*}person"):
+                found[element.get("id", "")] = element.get("name") or element.get("displayName") or ""
+    return found
+
+
+def comments_of(archive: Archive, linked: Iterable[Relation], place: str, authors: Mapping[str, str]) -> Iterator[str]:
+    """Yield the comments on a slide or sheet, as "Comment by Ann Lee on Sales!B4: too high".
+
+    linked: its relations. place: its name in the comment; the cell follows it, where there is one. authors: from
+    `names_of_authors`.
+    """
+    for each in linked:
+        if each.kind not in _OF_COMMENTS or each.target not in archive:
+            continue
+        root = archive.tree(each.target)
+        own = {str(number): "".join(element.itertext()) for number, element in enumerate(root.iter("{*}author"))}
+        for element in root.iter(*_COMMENTS):
+            author = (own or authors).get(element.get("authorId") or element.get("personId") or "", "")
+            text = _text_of(element).removeprefix(f"{author}:").strip()
+            if text and not author.startswith(_COPY_OF_A_THREAD):
+                cell = f"!{element.get('ref')}" if element.get("ref") else ""
+                yield comment(" ".join(author.split()), f"{place}{cell}", text)
+
+
+def _text_of(element: _Element) -> str:
+    """Return the text of a comment without that of its replies: a line a paragraph."""
+    lines = [""]
+    for child in element:
+        if child.tag.rpartition("}")[2] in ("text", "txBody"):
+            for each in child.iter("{*}p", "{*}t", "{*}text"):
+                if each.tag.endswith("}p"):
+                    lines.append("")
+                else:
+                    lines[-1] += each.text or ""
+    return "\n".join(" ".join(line.split()) for part in lines for line in part.split("\n") if line.strip())

@@ -90,7 +90,7 @@ def read_epub(source: Source, codec: str | None = None) -> Extracted:
     """
     archive = Archive(source, "an EPUB book")
     package_name = _package_name(archive)
-    package = parse(archive.read(package_name), archive.damaged)
+    package = archive.tree(package_name)
     items = _manifest(package, package_name)
     named = _spine(package, items)
     pages = named[:_MAX_PAGES]
@@ -126,7 +126,7 @@ def read_epub(source: Source, codec: str | None = None) -> Extracted:
 
 def _package_name(archive: Archive) -> str:
     if _CONTAINER in archive:
-        for rootfile in parse(archive.read(_CONTAINER), archive.damaged).iter("{*}rootfile"):
+        for rootfile in archive.tree(_CONTAINER).iter("{*}rootfile"):
             if path := rootfile.get("full-path"):
                 return unquote(path) if path not in archive else path
     for name in archive.names():
@@ -176,7 +176,7 @@ def _refuse_protected(source: Source, archive: Archive, pages: set[str]) -> None
     """Raise doc_unreadable if pages are encrypted (DRM). Encrypted fonts are no hindrance."""
     if _ENCRYPTION not in archive:
         return
-    for reference in parse(archive.read(_ENCRYPTION), archive.damaged).iter("{*}CipherReference"):
+    for reference in archive.tree(_ENCRYPTION).iter("{*}CipherReference"):
         if unquote(reference.get("URI", "")) in pages:
             what = f"{source.name} is protected (DRM): its text is encrypted for the seller's reader"
             raise FbragError("doc_unreadable", what, "name an edition without protection", document=source.path)

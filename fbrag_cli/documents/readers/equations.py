@@ -47,11 +47,6 @@ class Equation:
         self._deeper = 0
         self._left_out = 0
 
-    @property
-    def is_open(self) -> bool:
-        """Return whether an element in the equation is open; otherwise the next end is that of the equation itself."""
-        return bool(self._left_out or self._deeper or len(self._open) > 1)
-
     def start(self, name: str, attributes: dict[str, str]) -> None:
         if self._left_out or name in _LEFT_OUT:
             self._left_out += 1
@@ -64,16 +59,20 @@ class Equation:
                 outer.settings[name] = values.get("val", "")[:_MAX_SETTING]
             self._open.append(_Part(name, outer.settings if name.endswith("Pr") else values if name == "mfenced" else {}))
 
-    def end(self) -> None:
+    def end(self) -> bool:
+        """End the innermost element. Return whether it is the equation itself."""
         if self._left_out:
             self._left_out -= 1
         elif self._deeper:
             self._deeper -= 1
-        elif len(self._open) > 1:
+        elif len(self._open) == 1:
+            return True
+        else:
             part = self._open.pop()
             if not part.name.endswith("Pr") and not self._open[-1].name.endswith("Pr"):
                 write = _WRITERS.get(part.name)
                 self._open[-1].parts.append((part.name, part.joined if write is None else write(part)))
+        return False
 
     def data(self, text: str) -> None:
         part = self._open[-1]

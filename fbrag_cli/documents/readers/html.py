@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from fbrag_cli.documents.decoding.encoding import decode
 from fbrag_cli.documents.document import Extracted
-from fbrag_cli.documents.readers.blocks import Block, BlockBuilder, content_of
+from fbrag_cli.documents.readers.blocks import SOFT_HYPHEN, Block, BlockBuilder, content_of
 from fbrag_cli.documents.readers.number_formats import lettered, roman, upper
 from fbrag_cli.documents.source import Source
 
@@ -34,7 +34,6 @@ _NUMERALS |= {name.replace("lower", "upper") if "-" in name else name.upper(): u
 _LIST_STYLE = re.compile(r"list-style(?:-type)?\s*:\s*([\w-]+)", re.IGNORECASE)
 _HIDDEN = re.compile(r"display\s*:\s*none", re.IGNORECASE)
 
-_SOFT_HYPHEN = "\u00ad"  # where a word may break: it is not shown
 _HEAD = 4096  # bytes in which a page declares its encoding
 _DECLARED = re.compile(rb"""<(?:meta[^>]{0,200}?charset|\?xml[^>]{0,200}?encoding)\s*=\s*["']?\s*([\w:.-]+)""", re.IGNORECASE)
 
@@ -185,16 +184,12 @@ class _Reading:
     def data(self, data: str) -> None:
         if self._skipped_depth:
             return
-        data = data.replace(_SOFT_HYPHEN, "")
+        data = data.replace(SOFT_HYPHEN, "")
         if self._in_title:
             self._title.append(data)
             return
-        if self._in_superscript and data.strip():
-            # "see below<sup>1</sup>", "10<sup>6</sup>": without a mark, the raised number would be part of the word.
-            if data.lstrip()[0].isdigit() and self._builder.touches != " ":
-                self._builder.text("^")
-            self._in_superscript = False
-        self._builder.text(data)
+        self._builder.text(data, is_raised=self._in_superscript)  # also "see below<sup>1</sup>"
+        self._in_superscript = self._in_superscript and data.isspace()
 
     def comment(self, text: str) -> None:
         pass

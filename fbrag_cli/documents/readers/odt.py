@@ -2,23 +2,47 @@
 
 from __future__ import annotations
 
-import posixpath
+from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
+from typing import TypeVar
 
-from fbrag_cli.documents.document import Extracted
-from fbrag_cli.documents.readers.archive import Archive
-from fbrag_cli.documents.readers.blocks import Block, content_of
-from fbrag_cli.documents.readers.odt_body import Body
-from fbrag_cli.documents.readers.xml import feed, parse
+from fbrag_cli.documents.document import Extracted, comment
+from fbrag_cli.documents.readers.archive import Archive, resolved
+from fbrag_cli.documents.readers.blocks import Block, extracted
+from fbrag_cli.documents.readers.equations import Equation
+from fbrag_cli.documents.readers.odt_styles import OUTLINE, Level, Styles, label
+from fbrag_cli.documents.readers.writer import PAGE_NUMBER, Writer
+from fbrag_cli.documents.readers.xml import Names, attribute, feed, number
 from fbrag_cli.documents.source import Source
 from fbrag_cli.errors import FbragError
-from fbrag_cli.text.printable import counted
+
+Ended = TypeVar("Ended")
 
 _MEDIA_TYPE = "application/vnd.oasis.opendocument.text"
 _CONTENT, _STYLES = "content.xml", "styles.xml"
 _MANIFEST = "META-INF/manifest.xml"
 _MAX_OBJECTS = 5000
+_NAMESPACE = "urn:oasis:names:tc:opendocument:xmlns:"
+_PREFIXES = {
+    **{f"{_NAMESPACE}{name}:1.0": f"{name}:" for name in ("text", "table", "office", "style")},
+    f"{_NAMESPACE}drawing:1.0": "draw:",
+    f"{_NAMESPACE}svg-compatible:1.0": "svg:",
+    "http://www.w3.org/1998/Math/MathML": "math:",
+    "http://purl.org/dc/elements/1.1/": "dc:",
+}
+# Deleted passages, copies of what is shown elsewhere, and the table of an embedded object, which shows a part of it.
+_SKIPPED = frozenset(
+    "text:tracked-changes text:ruby-text text:table-of-content-source text:alphabetical-index-source text:number office:forms"
+    " office:meta office:scripts office:settings office:font-face-decls office:binary-data office:spreadsheet".split()
+)
+_OF_STYLES = frozenset(("office:styles", "office:automatic-styles", "office:master-styles"))
+_HEADERS_FOOTERS = {f"style:{kind}{which}": kind for kind in ("header", "footer") for which in ("", "-left", "-first")}
+_DEFAULT_PAGE = "Standard"
+_PLAIN = Level(is_bullet=True)
+_MAX_LEVEL = 10
+_MAX_SPACES = 100
 
 
 def read_odt(source: Source, codec: str | None = None) -> Extracted:
@@ -29,41 +53,382 @@ def read_odt(source: Source, codec: str | None = None) -> Extracted:
     if source.data.startswith(b"PK"):
         archive = Archive(source, "an OpenDocument text")
         refuse_encrypted(source, archive)
-        body = Body(_Objects(archive).read)
+        body = _Body(archive)
         if _STYLES in archive:
-            feed(archive.read(_STYLES), body, archive.damaged)
-        feed(archive.read(_CONTENT), body, archive.damaged)
+            archive.feed(_STYLES, body)
+        archive.feed(_CONTENT, body)
     else:
-        body = Body(lambda _: [])
+        body = _Body()
         feed(source.data, body, partial(source.damaged, "an OpenDocument text"))
-    left_out = tuple(counted(count, thing) for thing, count in body.left_out.items())
-    return Extracted(content_of(body.blocks()), _MEDIA_TYPE, left_out=left_out, comments=tuple(body.comments))
+    return extracted(body.blocks(), _MEDIA_TYPE, body.left_out, body.comments)
 
 
 def refuse_encrypted(source: Source, archive: Archive) -> None:
     """Raise FbragError doc_unreadable if a document of OpenDocument needs a password."""
-    if _MANIFEST not in archive:
-        return
-    if next(parse(archive.read(_MANIFEST), archive.damaged).iter("{*}encryption-data"), None) is not None:
+    if _MANIFEST in archive and next(archive.tree(_MANIFEST).iter("{*}encryption-data"), None) is not None:
         what = f"{source.name} is encrypted with a password"
         raise FbragError("doc_unreadable", what, "open it in LibreOffice and save it without a password", document=source.path)
 
 
-class _Objects:
-    """The formulas and charts in a document, each of which is a document by itself."""
+@dataclass(slots=True)
+class _List:
+    """An open list. style: key of its style. counts: last number by level. begun: whether its open item has begun. start: number
+    that its open item begins with. is_header: whether that item has no number."""
 
-    def __init__(self, archive: Archive) -> None:
+    style: str
+    counts: dict[int, int]
+    begun: bool = False
+    start: int | None = None
+    is_header: bool = False
+
+
+class _Body:
+    """The target of lxml's parser for the styles and then the content of a document, for both in one file, or for a formula or
+    chart in it.
+
+    archive: has its formulas and charts; None for a document without. left_out: number of each thing that was not read.
+    """
+
+    def __init__(self, archive: Archive | None = None) -> None:
+        self._writer = Writer()
+        self.left_out = self._writer.left_out
         self._archive = archive
-        self._read: set[str] = set()
+        self._objects: set[str] = set()  # names of those that were read
+        self._names = Names(_PREFIXES)
+        self._styles = Styles()
+        self._in_styles = 0
+        self._in_header_or_footer = False
+        self._page = ""
+        self._headers_footers: dict[str, list[tuple[str, list[Block]]]] = {}  # kinds and blocks, by their page
+        self._next_pages: dict[str, str] = {}
+        self._skipped_depth = 0
+        self._is_hidden = False  # whether what is skipped is hidden text
+        self._is_muted = False  # whether the rest of the paragraph is hidden
+        self._lists: list[_List] = []  # of the innermost text
+        self._outer_lists: list[list[_List]] = []
+        self._outline: dict[int, int] = {}
+        self._counts: dict[str, dict[int, int]] = {}  # numbers of lists by key, and of the last list of a style
+        self._equation: Equation | None = None
+        self._collected: list[str] | None = None  # text of a description or an author
+        self._is_read = False  # whether the open frame holds what is read, so that its descriptions are not needed
+        self._open_comments: list[str] = []  # their names
+        self._author = ""  # of the open comment
+        self._comments: list[tuple[str, str, str]] = []  # author, name of the place, and text of each
+        self._starts, self._ends = self._actions_at_starts(), self._actions_at_ends()
 
-    def read(self, path: str) -> list[Block]:
-        """Return the text of an object, once. path: its folder, as "./Object 1"."""
-        name = posixpath.normpath(posixpath.join("/", path, _CONTENT)).lstrip("/")
-        if name not in self._archive or name in self._read or len(self._read) >= _MAX_OBJECTS:
+    def blocks(self) -> list[Block]:
+        """Return all blocks, with the headers and footers of the pages that a style names, or that follow one of these."""
+        shown = {_DEFAULT_PAGE: None, **self._styles.pages}
+        pages = list(shown)
+        for page in pages:
+            for kind, blocks in self._headers_footers.get(page, ()):
+                self._writer.add_header_or_footer(kind, blocks)
+            following = self._next_pages.get(page, "")
+            if following not in shown:
+                shown[following] = None
+                pages.append(following)
+        return self._writer.blocks()
+
+    @property
+    def comments(self) -> list[str]:
+        """Return the comments in the order of their places."""
+        quotes = self._writer.quotes.found
+        return [comment(author, quotes.get(name, ""), said) for author, name, said in self._comments]
+
+    def _actions_at_starts(self) -> dict[str, Callable[[dict[str, str]], None]]:
+        return {
+            **dict.fromkeys((*_SKIPPED, *_HEADERS_FOOTERS), self._skip),  # a header belongs to the styles
+            **dict.fromkeys(_OF_STYLES, self._begin_styles),
+            "text:p": self._paragraph,
+            "text:h": lambda given: self._paragraph(given, number(attribute(given, "outline-level"), 1, _MAX_LEVEL)),
+            "text:span": self._span,
+            "text:section": self._hideable,
+            "text:hidden-text": self._hideable,
+            "text:hidden-paragraph": self._hidden_paragraph,
+            "text:s": lambda given: self._say(" " * number(attribute(given, "c"), 1, _MAX_SPACES)),
+            "text:tab": lambda _: self._say(" "),
+            "text:line-break": lambda _: self._writer.line_break(),
+            "text:note": self._begin_story,
+            "text:note-citation": lambda _: self._writer.begin_paragraph(lambda: (0, "")),
+            "text:list": self._list,
+            "text:list-item": self._item,
+            "text:list-header": lambda _: self._item({}, is_header=True),
+            "text:page-number": self._page_number,
+            "text:page-count": self._page_number,
+            "table:table": lambda _: self._writer.begin_table(),
+            "table:table-row": lambda _: self._writer.builder.begin_row(),
+            "table:table-cell": lambda _: self._writer.begin_cell(),
+            "table:covered-table-cell": lambda _: self._writer.begin_cell(),
+            "draw:text-box": self._begin_story,
+            "draw:frame": self._frame,
+            "draw:object": self._object,
+            "draw:object-ole": lambda _: self._leave_out("embedded object"),
+            "svg:title": self._collect,
+            "svg:desc": self._collect,
+            "office:annotation": self._begin_comment,
+            "office:annotation-end": lambda given: self._writer.quotes.end(attribute(given, "name")),
+            "dc:creator": self._collect,
+            "math:math": self._formula,
+        }
+
+    def _actions_at_ends(self) -> dict[str, Callable[[], object]]:
+        return {
+            **dict.fromkeys(_OF_STYLES, self._end_styles),
+            **{name: partial(self._end_header_or_footer, kind) for name, kind in _HEADERS_FOOTERS.items()},
+            "text:p": self._end_paragraph,
+            "text:h": self._end_paragraph,
+            "text:note": lambda: self._end_story(self._writer.end_note),
+            "text:note-citation": self._writer.end_paragraph,
+            "text:list": self._end_list,
+            "text:list-item": self._end_item,
+            "text:list-header": self._end_item,
+            "table:table-row": lambda: self._writer.builder.end_row(),
+            "table:table-cell": self._writer.end_cell,
+            "table:covered-table-cell": self._writer.end_cell,
+            "draw:text-box": lambda: self._end_story(self._writer.end_box),
+            "svg:title": self._end_description,
+            "svg:desc": self._end_description,
+            "office:annotation": self._end_comment,
+            "dc:creator": self._end_author,
+        }
+
+    # -- the parser's calls --------------------------------------------------------------------------------------------------
+
+    def start(self, tag: str, attributes: dict[str, str]) -> None:
+        if self._skipped_depth:
+            self._skipped_depth += 1
+            return
+        name = self._names[tag]
+        if self._equation is not None:
+            self._equation.start(name.partition(":")[2], attributes)
+        elif self._in_styles and not self._in_header_or_footer:
+            self._style(name, attributes)
+        elif name in self._starts:
+            self._starts[name](attributes)
+
+    def end(self, tag: str) -> None:
+        if self._skipped_depth:
+            self._skipped_depth -= 1
+            self._is_hidden = self._is_hidden and self._skipped_depth > 0
+            return
+        name = self._names[tag]
+        if self._equation is not None:
+            if self._equation.end():
+                text, self._equation = self._equation.text(), None
+                self._say(text)
+        elif name in self._ends and (not self._in_styles or self._in_header_or_footer or name in _OF_STYLES):
+            self._ends[name]()
+
+    def data(self, data: str) -> None:
+        if self._skipped_depth:
+            if self._is_hidden and not data.isspace():
+                self._is_hidden = False
+                self._leave_out("hidden passage")
+        elif self._equation is not None:
+            self._equation.data(data)
+        elif self._collected is not None:
+            self._collected.append(data)
+        elif self._writer.in_paragraph:
+            self._say(data)
+
+    def close(self) -> None:
+        pass
+
+    # -- styles, headers and footers -----------------------------------------------------------------------------------------
+
+    def _begin_styles(self, _: dict[str, str]) -> None:
+        self._in_styles += 1
+
+    def _end_styles(self) -> None:
+        self._in_styles -= 1
+
+    def _style(self, name: str, attributes: dict[str, str]) -> None:
+        if name in _OF_STYLES:
+            self._in_styles += 1
+        elif name == "style:master-page":
+            self._page = attribute(attributes, "name")
+            self._next_pages[self._page] = attribute(attributes, "next-style-name")
+        elif name not in _HEADERS_FOOTERS:
+            self._styles.add(name.partition(":")[2], attributes)
+        elif attribute(attributes, "display") == "false":
+            self._skipped_depth = 1
+        else:
+            self._in_header_or_footer = True
+            self._begin_story(attributes)
+
+    def _end_header_or_footer(self, kind: str) -> None:
+        self._in_header_or_footer = False
+        self._headers_footers.setdefault(self._page, []).append((kind, self._end_story(self._writer.end_story)))
+
+    def _page_number(self, attributes: dict[str, str]) -> None:
+        if self._in_header_or_footer:
+            self._say(PAGE_NUMBER)
+            self._skip(attributes)
+
+    # -- what is not read ----------------------------------------------------------------------------------------------------
+
+    def _leave_out(self, thing: str) -> None:
+        self.left_out[thing] += 1
+
+    def _skip(self, _: dict[str, str], *, is_hidden: bool = False) -> None:
+        """Skip the open element. is_hidden: whether it is hidden text, which is counted."""
+        self._skipped_depth, self._is_hidden = 1, is_hidden
+
+    def _span(self, attributes: dict[str, str]) -> None:
+        if self._styles.is_hidden("text", attribute(attributes, "style-name")):
+            self._skip(attributes, is_hidden=True)
+
+    def _hideable(self, attributes: dict[str, str]) -> None:
+        if attribute(attributes, "display") == "none" or attribute(attributes, "is-hidden") == "true":
+            self._skip(attributes, is_hidden=True)
+
+    def _hidden_paragraph(self, attributes: dict[str, str]) -> None:
+        if attribute(attributes, "is-hidden") == "true" and self._writer.in_paragraph:
+            self._writer.discard()
+            self._is_muted = True
+
+    # -- paragraphs and headings ---------------------------------------------------------------------------------------------
+
+    def _say(self, text: str) -> None:
+        if not self._is_muted:
+            self._writer.say(text)
+
+    def _paragraph(self, attributes: dict[str, str], level: int = 0) -> None:
+        style = attribute(attributes, "style-name")
+        if self._styles.is_hidden("paragraph", style):
+            self._skip(attributes, is_hidden=True)
+            return
+        items = self._lists[-1] if self._lists else None
+        mark = ""
+        if items is not None and not items.begun:
+            items.begun = True
+            mark = "" if items.is_header else self._mark(items, style, level)
+            self._writer.builder.begin_item("" if level else mark)
+        elif items is None and level:
+            mark = self._number_of_heading(attributes, style, level)
+        self._writer.begin_paragraph(lambda: (level, mark if level else ""))
+
+    def _number_of_heading(self, attributes: dict[str, str], style: str, level: int) -> str:
+        if attribute(attributes, "is-list-header") == "true" or self._styles.refuses_number(style):
+            return ""
+        restarts = attribute(attributes, "restart-numbering") == "true"
+        start = number(attribute(attributes, "start-value"), 1) if restarts else None
+        return label(self._styles.lists.get(OUTLINE, {}), self._outline, level, start)
+
+    def _end_paragraph(self) -> None:
+        self._writer.end_paragraph()
+        self._is_muted = False
+
+    # -- lists ---------------------------------------------------------------------------------------------------------------
+
+    def _mark(self, items: _List, style: str, level: int) -> str:
+        """Count the open item of a list, and return its mark."""
+        key = items.style or self._styles.list_of(style)
+        levels = self._styles.lists.get(key)
+        if levels is None and key.lower() == OUTLINE:
+            levels, depth = self._styles.lists.get(OUTLINE), level or len(self._lists)
+            return label(levels or {}, self._outline, depth, items.start)
+        depth = min(len(self._lists), _MAX_LEVEL)
+        return label({depth: _PLAIN} if levels is None else levels, items.counts, depth, items.start)
+
+    def _list(self, attributes: dict[str, str]) -> None:
+        outer = self._lists[-1] if self._lists else None
+        style = attribute(attributes, "style-name") or ("" if outer is None else outer.style)
+        if outer is not None:
+            counts = outer.counts
+            if not outer.begun:  # its item holds this list alone, and has no number
+                outer.begun = True
+                self._writer.builder.begin_item("")
+        else:
+            before = self._counts.get(f"last {style}") if attribute(attributes, "continue-numbering") == "true" else None
+            continued = self._counts.get(f"list {attribute(attributes, 'continue-list')}", before)
+            counts = {} if continued is None else continued
+            self._counts[f"last {style}"] = counts
+        if key := attribute(attributes, "id"):
+            self._counts[f"list {key}"] = counts
+        self._writer.builder.begin_group()
+        self._lists.append(_List(style, counts))
+
+    def _end_list(self) -> None:
+        if self._lists:
+            self._writer.builder.end_block()
+            self._lists.pop()
+
+    def _item(self, attributes: dict[str, str], *, is_header: bool = False) -> None:
+        if self._lists:
+            items, start = self._lists[-1], attribute(attributes, "start-value")
+            items.begun, items.is_header, items.start = False, is_header, number(start, 1) if start else None
+
+    def _end_item(self) -> None:
+        if self._lists and self._lists[-1].begun:
+            self._writer.builder.end_item()
+            self._lists[-1].begun = False
+
+    # -- notes, frames and comments ------------------------------------------------------------------------------------------
+
+    def _begin_story(self, _: dict[str, str]) -> None:
+        self._outer_lists.append(self._lists)
+        self._lists = []
+        self._writer.begin_story()
+
+    def _end_story(self, end: Callable[[], Ended]) -> Ended:
+        """End text of its own by `end`, a method of the writer."""
+        self._lists = self._outer_lists.pop()
+        return end()
+
+    def _frame(self, _: dict[str, str]) -> None:
+        self._is_read = False
+
+    def _object(self, attributes: dict[str, str]) -> None:
+        path = attribute(attributes, "href")
+        if not path:  # it stands in this element
+            return
+        blocks = self._blocks_of(resolved("", f"{path}/{_CONTENT}"))
+        self._is_read = bool(blocks)
+        if len(blocks) == 1:  # a formula
+            self._say(blocks[0].text)
+        elif blocks:
+            self._writer.add(blocks)
+        else:
+            self._leave_out("embedded object")
+
+    def _blocks_of(self, name: str) -> list[Block]:
+        """Return the text of a formula or chart, which is a document by itself, once. name: name of its content in the zip."""
+        if self._archive is None or name not in self._archive or name in self._objects or len(self._objects) >= _MAX_OBJECTS:
             return []
-        self._read.add(name)
-        inside = Body(lambda _: [])
+        self._objects.add(name)
         with suppress(FbragError):  # the text around a damaged object is worth reading
-            feed(self._archive.read(name), inside, self._archive.damaged)
+            self._archive.feed(name, inside := _Body())
             return inside.blocks()
         return []
+
+    def _formula(self, _: dict[str, str]) -> None:
+        self._equation, self._is_read = Equation(), True
+
+    def _collect(self, _: dict[str, str]) -> None:
+        self._collected = []
+
+    def _collected_text(self) -> str:
+        text, self._collected = " ".join("".join(self._collected or ()).split()), None
+        return text
+
+    def _end_description(self) -> None:
+        text = self._collected_text()
+        if text and not self._is_read and self._writer.in_paragraph:
+            self._say(f"[{text}]" if self._writer.builder.touches == " " else f" [{text}]")
+
+    def _begin_comment(self, attributes: dict[str, str]) -> None:
+        self._open_comments.append(attribute(attributes, "name"))
+        self._author = ""
+        self._begin_story(attributes)
+
+    def _end_author(self) -> None:
+        self._author = self._collected_text()
+
+    def _end_comment(self) -> None:
+        name = self._open_comments.pop()
+        said = self._end_story(self._writer.end_comment)
+        if name:
+            self._writer.quotes.begin(name)
+        if said:
+            self._comments.append((self._author, name, said))

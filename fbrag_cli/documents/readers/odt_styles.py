@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from fbrag_cli.documents.readers import number_formats
+from fbrag_cli.documents.readers.xml import number
 
 _LEVELS = 10
 _MAX_LABEL = 60  # characters
@@ -63,9 +64,8 @@ class Styles:
     _open_list: str = ""
     _open: _Style | None = None
 
-    def add(self, tag: str, attributes: dict[str, str]) -> None:
-        """Add an element, if it says something of these."""
-        name = tag.rpartition("}")[2]
+    def add(self, name: str, attributes: dict[str, str]) -> None:
+        """Add an element, by its local name, if it says something of these."""
         if name not in _READ:
             return
         given = {key.rpartition("}")[2]: value for key, value in attributes.items()}
@@ -74,7 +74,7 @@ class Styles:
                 self._open_list = OUTLINE if name == "outline-style" else given.get("name", "")
                 self.lists[self._open_list] = {}
             case _ if name in _LEVEL_NAMES:
-                level = min(_number(given.get("level"), 1), _LEVELS)
+                level = min(number(given.get("level", ""), 1), _LEVELS)
                 self.lists.setdefault(self._open_list, {})[level] = _level(given, is_bullet=name.endswith(("bullet", "image")))
             case "style":
                 if page := given.get("master-page-name"):
@@ -120,16 +120,16 @@ def label(levels: dict[int, Level], counts: dict[int, int], depth: int, start: i
     if level.is_bullet:
         return "- "
 
-    def number(at: int) -> str:
+    def written(at: int) -> str:
         other = levels.get(at, Level())
         return "" if other.write is None else other.write(counts.get(at, other.start))
 
     if level.write is None:
         text = level.before + level.after
     elif level.form:
-        text = _PLACE.sub(lambda found: number(int(found[1])), level.form[:_MAX_LABEL])
+        text = _PLACE.sub(lambda found: written(int(found[1])), level.form[:_MAX_LABEL])
     else:
-        shown = (number(at) for at in range(max(1, depth - level.shown + 1), depth + 1))
+        shown = (written(at) for at in range(max(1, depth - level.shown + 1), depth + 1))
         text = level.before + ".".join(each for each in shown if each) + level.after
     text = text[:_MAX_LABEL].strip()
     return f"{text} " if text else ""
@@ -144,12 +144,8 @@ def _level(given: dict[str, str], *, is_bullet: bool) -> Level:
         write,
         given.get("num-prefix", "")[:_MAX_LABEL],
         given.get("num-suffix", "")[:_MAX_LABEL],
-        min(_number(given.get("display-levels"), 1), _LEVELS),
-        _number(given.get("start-value"), 1),
+        min(number(given.get("display-levels", ""), 1), _LEVELS),
+        number(given.get("start-value", ""), 1),
         given.get("num-list-format", ""),
         is_bullet,
     )
-
-
-def _number(text: str | None, otherwise: int) -> int:
-    return int(text) if text and re.fullmatch(r"\d{1,9}", text, re.ASCII) else otherwise

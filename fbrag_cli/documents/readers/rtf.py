@@ -1,22 +1,58 @@
-"""Read a rich text document (RTF)."""
+"""Read a rich text document (RTF 1.9): its groups and control words."""
 
 from __future__ import annotations
 
 import codecs
 import re
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 from fbrag_cli.documents.decoding.encoding import without_surrogates
-from fbrag_cli.documents.document import Extracted
-from fbrag_cli.documents.readers.blocks import content_of
-from fbrag_cli.documents.readers.rtf_body import Body
+from fbrag_cli.documents.document import Extracted, comment
+from fbrag_cli.documents.readers.blocks import Block, extracted
+from fbrag_cli.documents.readers.equations import Equation
+from fbrag_cli.documents.readers.symbols import symbol
+from fbrag_cli.documents.readers.writer import PAGE_NUMBER, Writer
 from fbrag_cli.documents.source import Source
-from fbrag_cli.text.printable import counted
 
-_MEDIA_TYPE = "application/rtf"
 _CODE_PAGE = re.compile(rb"\\ansicpg(\d{1,5})(?!\d)")
 _NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
 _HEAD = 1000  # bytes in which a document names its code page
+_TOKEN = re.compile(
+    rb"\\'([0-9a-fA-F]{2})|\\([a-zA-Z]{1,32})(-?\d{1,10})?\d* ?|\\([^a-zA-Z])|([{}])|([^\\{}\r\n]+)|[\r\n]+|\\", re.DOTALL
+)
+_SKIPPED = re.compile(rb"\\bin(\d{1,10}) ?|\\[^a-zA-Z]|[{}]", re.DOTALL)
+_CHARACTERS = {
+    **{"emdash": "—", "endash": "–", "lquote": "‘", "rquote": "’", "ldblquote": "“", "rdblquote": "”", "bullet": "•"},
+    **{"tab": " ", "emspace": " ", "enspace": " ", "qmspace": " ", "nestcell": " ", "~": " ", "_": "-", "\t": " "},
+}
+_CODE_PAGES = {
+    **{0: "cp1252", 77: "mac_roman", 128: "cp932", 129: "cp949", 130: "johab", 134: "gbk", 136: "big5", 161: "cp1253"},
+    **{162: "cp1254", 163: "cp1258", 177: "cp1255", 178: "cp1256", 186: "cp1257", 204: "cp1251", 222: "cp874", 238: "cp1250"},
+    **{254: "cp437", 255: "cp437"},
+}
+_SYMBOLS = 2  # character set of symbol fonts
+# Groups whose text is not shown.
+_NOT_READ = frozenset(
+    "colortbl stylesheet info pict nonshppict generator listtable listoverridetable filetbl revtbl rsidtbl themedata datastore"
+    " colorschememapping latentstyles xmlnstbl bkmkstart bkmkend objdata sn sv xe tc rxe template operator private ftnsep ftnsepc"
+    " aftnsep aftnsepc ftncn aftncn atnid atndate atnref atnparent atntime atnicn falt panose listname leveltext levelnumbers"
+    " pgdsctbl docvar mmathPr mctrlPr".split()
+)
+# Groups after "\*" whose text is shown, and those that are read for another reason.
+_READ = frozenset(
+    "footnote shpinst shptxt annotation atnauthor atrfstart atrfend fldinst objclass ud do dptxbxtext shppict pn pntext listtext"
+    " moMathPara moMath header footer".split()
+)
+_HEADERS_FOOTERS = {
+    **dict.fromkeys(("header", "headerl", "headerr", "headerf"), "header"),
+    **dict.fromkeys(("footer", "footerl", "footerr", "footerf"), "footer"),
+}
+# Groups whose text is not said, but says something of the document.
+_COLLECTED = frozenset("fldinst atnauthor listtext pntext atrfstart atrfend objclass".split())
+_MAX_COLLECTED = 1000  # characters of a field's instruction, an author or a list's number
+_BULLETS = frozenset("•·o▪▫-–—§■□●○◦➢❖→✓*")
+_LAST_LEVEL = 9  # outline level that means running text
 
 
 def read_rtf(source: Source, codec: str | None = None) -> Extracted:
@@ -25,15 +61,12 @@ def read_rtf(source: Source, codec: str | None = None) -> Extracted:
     codec: encoding of bytes where the document names no code page; None for cp1252. Any bytes are a document: nothing is raised.
     """
     codec = codec or _code_page(source.data)
-    body = Body(_escaped(source.data, codec), codec)
+    body = _Body(_escaped(source.data, codec), codec)
     blocks = [replace(each, text=without_surrogates(each.text), prefix=without_surrogates(each.prefix)) for each in body.read()]
-    content = content_of(blocks)
-    warnings: tuple[str, ...] = ()
-    if n_lost := content.text.count("\ufffd"):
-        warnings = (f"{source.name} has {n_lost} characters that its code page does not have, read as \ufffd",)
-    left_out = tuple(counted(count, thing) for thing, count in body.left_out.items())
-    comments = tuple(map(without_surrogates, body.comments))
-    return Extracted(content, _MEDIA_TYPE, warnings=warnings, left_out=left_out, comments=comments)
+    n_lost = sum(block.line.count("\ufffd") for block in blocks)
+    warning = f"{source.name} has {n_lost} characters that its code page does not have, read as \ufffd"
+    comments = map(without_surrogates, body.comments)
+    return extracted(blocks, "application/rtf", body.left_out, comments, [warning] if n_lost else [])
 
 
 def _escaped(data: bytes, codec: str) -> bytes:
@@ -52,3 +85,386 @@ def _code_page(data: bytes) -> str:
         return codecs.lookup(f"cp{int(found[1])}").name if found else "cp1252"
     except LookupError:
         return "cp1252"
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """What holds until the end of a group. font: number of the font. fallback: characters after each Unicode escape that stand
+    for it."""
+
+    font: str = ""
+    fallback: int = 1
+    hidden: bool = False
+    deleted: bool = False
+    raised: bool = False
+    in_table: bool = False
+    outline: int = _LAST_LEVEL
+
+
+@dataclass(slots=True)
+class _Place:
+    """Where the innermost text has come to. mark: number of a list that its next paragraph begins with."""
+
+    mark: str = ""
+    row_is_defined: bool = False
+    in_row: bool = False
+    in_cell: bool = False
+
+
+class _Body:
+    """A rich text document. data: its bytes. codec: encoding of its bytes in fonts without a character set of their own.
+
+    left_out: number of each thing that was not read. comments: the comments.
+    """
+
+    def __init__(self, data: bytes, codec: str) -> None:
+        self._writer = Writer()
+        self.left_out = self._writer.left_out
+        self.comments: list[str] = []
+        self._data, self._codec = data, codec
+        self._at = 0
+        self._state = _State()
+        self._places = [_Place()]
+        self._in_header_or_footer = False
+        self._author = self._anchor = ""  # of the next comment
+        self._groups: list[tuple[_State, Callable[[], object] | None]] = []
+        self._end: Callable[[], object] | None = None  # what to do at the end of the open group
+        self._is_first = False  # whether a group has just begun
+        self._is_starred = False
+        self._n_skipped = 0  # characters that stand for a Unicode escape
+        self._bytes = bytearray()
+        self._fonts: dict[str, tuple[str, str]] = {}  # code page and name of each font
+        self._in_fonts = False
+        self._collected: list[str] | None = None
+        self._field = ""
+        self._default_font = ""
+        self._equation: Equation | None = None
+        self._skips_next = False  # whether the next group says in another way what the one after it says
+
+    def read(self) -> list[Block]:
+        """Read the whole document, and return its blocks."""
+        match, data = _TOKEN.match, self._data
+        while (token := match(data, self._at)) is not None:
+            self._at = token.end()
+            code, word, number, sign, brace, text = token.groups()
+            if text is not None:
+                self._characters(text)
+            elif code is not None:
+                self._characters(bytes((int(code, 16),)))
+            elif word is not None:
+                self._word(word.decode("ascii"), None if number is None else int(number))
+            elif brace is not None:
+                self._flush()
+                self._begin_group() if brace == b"{" else self._end_group()
+            elif sign is not None:
+                self._sign(sign.decode("latin-1"))
+        self._flush()
+        while self._groups:
+            self._end_group()
+        self._end_row()
+        return self._writer.blocks()
+
+    # -- groups --------------------------------------------------------------------------------------------------------------
+
+    def _begin_group(self) -> None:
+        self._groups.append((self._state, self._end))
+        self._end = None
+        self._is_first, self._n_skipped, self._is_starred = True, 0, False
+        if self._skips_next:
+            self._skips_next = False
+            self._skip_group()
+
+    def _end_group(self) -> None:
+        self._is_first, self._n_skipped = False, 0
+        if self._end is not None:
+            self._end()
+        if self._groups:
+            self._state, self._end = self._groups.pop()
+
+    def _skip_group(self) -> None:
+        """Go to the end of the open group."""
+        depth, at = 1, self._at
+        while depth and (found := _SKIPPED.search(self._data, at)) is not None:
+            at = found.end()
+            if found[1] is not None:
+                at += int(found[1])
+            else:
+                depth += {b"{": 1, b"}": -1}.get(found[0], 0)
+        if depth:
+            at = len(self._data)
+        self._at = min(at, len(self._data))
+        self._end_group()
+
+    def _collect(self, word: str) -> None:
+        """Collect the text of the open group, and take it at its end."""
+        before, self._collected = self._collected, []
+
+        def end() -> None:
+            text = " ".join("".join(self._collected or ())[:_MAX_COLLECTED].split())
+            self._collected = before
+            self._take(word, text)
+
+        self._end = end
+
+    def _begin_story(self, end: Callable[[], object]) -> None:
+        """Read the open group as text of its own. end: ends it."""
+        self._places.append(_Place())
+        self._writer.begin_story()
+        self._state = replace(self._state, in_table=False, hidden=False, outline=_LAST_LEVEL)
+
+        def end_story() -> None:
+            self._end_row()
+            self._places.pop()
+            end()
+
+        self._end = end_story
+
+    # -- words ---------------------------------------------------------------------------------------------------------------
+
+    def _sign(self, sign: str) -> None:
+        if sign == "*":
+            self._is_starred = self._is_first  # in the middle of a group it means nothing
+            return
+        self._flush()
+        self._is_first = False
+        if self._n_skipped:
+            self._n_skipped -= 1
+        elif sign in "\r\n":
+            self._end_paragraph()
+        elif sign in "{}\\":
+            self._write(sign)
+        else:
+            self._write(_CHARACTERS.get(sign, ""))
+
+    def _word(self, word: str, number: int | None) -> None:
+        self._flush()
+        is_first, is_starred = self._is_first, self._is_starred
+        self._is_first = self._is_starred = False
+        if word == "bin":
+            self._at = min(self._at + max(0, number or 0), len(self._data))
+        elif is_first and (self._begins_equation(word) or self._begins_text(word)):
+            pass
+        elif word in _NOT_READ or (is_starred and word not in _READ):
+            if self._groups and (is_first or word in ("pict", "objdata")):
+                self._skip_group()
+        elif word == "u":
+            self._write(self._symbol(chr((number or 0) & 0xFFFF)))
+            self._n_skipped = self._state.fallback
+        elif word in _CHARACTERS:
+            self._write(_CHARACTERS[word])
+        elif word in _BREAKS:
+            _BREAKS[word](self)
+        elif word in ("plain", "pard"):
+            self._reset(word)
+        elif word in _PROPERTIES:
+            self._state = _PROPERTIES[word](self._state, number)
+        else:
+            self._font_word(word, number)
+
+    def _reset(self, word: str) -> None:
+        if word == "plain":
+            self._state = replace(self._state, hidden=False, deleted=False, raised=False, font=self._default_font)
+        else:
+            self._state = replace(self._state, in_table=False, outline=_LAST_LEVEL)
+
+    def _font_word(self, word: str, number: int | None) -> None:
+        if word == "f":
+            self._state = replace(self._state, font=str(number))
+            if self._in_fonts:
+                self._fonts.setdefault(str(number), (self._codec, ""))
+        elif word == "deff":
+            self._default_font = str(number)
+            self._state = replace(self._state, font=str(number))
+        elif word == "fcharset" and self._in_fonts:
+            self._fonts[self._state.font] = ("symbol" if number == _SYMBOLS else _CODE_PAGES.get(number or 0, self._codec), "")
+        elif word == "upr":
+            self._skips_next = True
+        elif word == "chpgn" and self._in_header_or_footer:
+            self._write(PAGE_NUMBER)
+
+    def _begins_text(self, word: str) -> bool:
+        """Begin the group that a word is the first of, if it is one of its own: a header, a note, a field. Return whether it
+        is."""
+        if word in _HEADERS_FOOTERS:
+            self._in_header_or_footer = True
+            self._begin_story(lambda: self._end_header_or_footer(_HEADERS_FOOTERS[word]))
+        elif word == "footnote":
+            self._begin_paragraph()
+            self._begin_story(self._writer.end_note)
+        elif word == "annotation":
+            self._begin_story(self._end_comment)
+        elif word in ("shptxt", "dptxbxtext"):
+            self._begin_story(self._writer.end_box)
+        elif word == "fonttbl":
+            self._in_fonts = True
+            self._end = self._end_fonts
+        elif word in _COLLECTED:
+            self._collect(word)
+        elif word == "fldrslt" and self._in_header_or_footer and self._field.split(" ", 1)[0].upper() in ("PAGE", "NUMPAGES"):
+            self._write(PAGE_NUMBER)
+            self._skip_group()
+        else:
+            return False
+        return True
+
+    def _begins_equation(self, word: str) -> bool:
+        """Begin an equation, or a part of the open one. Return whether the word does."""
+        if word == "moMath":
+            equation = self._equation = Equation()
+
+            def end() -> None:
+                self._equation = None
+                self._write(equation.text())
+
+            self._end = end
+        elif self._equation is not None and word.startswith("m") and word not in _NOT_READ:
+            self._equation.start("t" if word == "mr" else word[1:], {})
+            self._end = self._equation.end
+        else:
+            return False
+        return True
+
+    def _end_fonts(self) -> None:
+        self._in_fonts = False
+
+    def _end_header_or_footer(self, kind: str) -> None:
+        self._in_header_or_footer = False
+        self._writer.add_header_or_footer(kind, self._writer.end_story())
+
+    def _end_comment(self) -> None:
+        if text := self._writer.end_comment():
+            self.comments.append(comment(self._author, self._writer.quotes.found.get(self._anchor, ""), text))
+        self._author = self._anchor = ""
+
+    def _take(self, word: str, text: str) -> None:
+        """Take the text of a group that begins with `word`, one of _COLLECTED."""
+        match word:
+            case "fldinst":
+                self._field = text
+            case "listtext" | "pntext":
+                self._places[-1].mark = text
+            case "atnauthor":
+                self._author = text
+            case "atrfstart":
+                self._writer.quotes.begin(text)
+            case "atrfend":
+                self._writer.quotes.end(text)
+                self._anchor = text
+            case "objclass":
+                self.left_out["equation object" if text.startswith("Equation") else "embedded object"] += 1
+
+    # -- paragraphs and tables -----------------------------------------------------------------------------------------------
+
+    def _begin_paragraph(self) -> None:
+        """Begin a paragraph, unless one is open."""
+        if self._writer.in_paragraph:
+            return
+        place, outline = self._places[-1], self._state.outline
+        if self._state.in_table or place.row_is_defined:
+            self._open_cell()
+        else:
+            self._leave_row()
+        level = outline + 1 if outline < _LAST_LEVEL and not place.in_row else 0
+        mark = "- " if place.mark in _BULLETS else f"{place.mark} " if place.mark else ""
+        place.mark = ""
+        self._writer.begin_paragraph(lambda: (level, mark))
+
+    def _end_paragraph(self) -> None:
+        if self._writer.in_paragraph:
+            self._writer.end_paragraph()
+        self._places[-1].mark = ""
+
+    def _define_row(self) -> None:
+        self._places[-1].row_is_defined = True
+
+    def _open_cell(self) -> None:
+        place = self._places[-1]
+        if not place.in_row:
+            self._writer.builder.begin_row()
+        if not place.in_cell:
+            self._writer.begin_cell()
+        place.in_row = place.in_cell = True
+
+    def _end_cell(self) -> None:
+        if not self._writer.in_paragraph:
+            self._open_cell()
+        self._end_paragraph()
+        if self._places[-1].in_cell:
+            self._writer.end_cell()
+            self._places[-1].in_cell = False
+
+    def _end_row(self) -> None:
+        self._end_paragraph()
+        self._leave_row()
+        self._places[-1].row_is_defined = False
+
+    def _leave_row(self) -> None:
+        """End the open row, if there is one."""
+        place = self._places[-1]
+        if place.in_cell:
+            self._writer.end_cell()
+        if place.in_row:
+            self._writer.builder.end_row()
+        place.in_row = place.in_cell = False
+
+    # -- characters ----------------------------------------------------------------------------------------------------------
+
+    def _characters(self, data: bytes) -> None:
+        self._is_first = False
+        if self._n_skipped:
+            kept = data[self._n_skipped :]
+            self._n_skipped = max(0, self._n_skipped - len(data))
+            data = kept
+        self._bytes += data
+
+    def _flush(self) -> None:
+        """Decode the bytes before a control word: a character may have several, written as "\\'83\\'5c"."""
+        if not self._bytes:
+            return
+        data, self._bytes = bytes(self._bytes), bytearray()
+        if self._in_fonts:
+            self._name_font(data.decode("latin-1"))
+            return
+        codec, name = self._fonts.get(self._state.font, (self._codec, ""))
+        if codec == "symbol":
+            self._write("".join(symbol(name, byte) if byte > 0x20 else " " for byte in data))
+        else:
+            self._write(self._symbol(data.decode(codec, "replace")))
+
+    def _name_font(self, text: str) -> None:
+        codec, name = self._fonts.get(self._state.font, (self._codec, ""))
+        if not name and text.strip(" ;"):
+            self._fonts[self._state.font] = (codec, text.strip(" ;"))
+
+    def _symbol(self, text: str) -> str:
+        """Return a text with the glyphs of symbol fonts as characters."""
+        if len(text) == 1 and "\uf020" <= text <= "\uf0ff":
+            return symbol(self._fonts.get(self._state.font, ("", ""))[1], ord(text))
+        return text
+
+    def _write(self, text: str) -> None:
+        state = self._state
+        if self._equation is not None:
+            self._equation.data(text)
+        elif self._collected is not None:
+            self._collected.append(text)
+        elif text and not state.deleted and not self._in_fonts:
+            if not (state.hidden or text.isspace()):
+                self._begin_paragraph()
+            self._writer.say(text, hidden=state.hidden, raised=state.raised)
+
+
+_PROPERTIES: dict[str, Callable[[_State, int | None], _State]] = {
+    "uc": lambda state, number: replace(state, fallback=min(max(0, 1 if number is None else number), 9)),
+    "v": lambda state, number: replace(state, hidden=number != 0),
+    "deleted": lambda state, number: replace(state, deleted=number != 0),
+    "super": lambda state, number: replace(state, raised=number != 0),
+    "nosupersub": lambda state, number: replace(state, raised=False),
+    "intbl": lambda state, number: replace(state, in_table=number != 0),
+    "outlinelevel": lambda state, number: replace(state, outline=min(max(0, number or 0), _LAST_LEVEL)),
+}
+_BREAKS: dict[str, Callable[[_Body], None]] = {
+    **dict.fromkeys(("par", "sect", "page"), _Body._end_paragraph),
+    **dict.fromkeys(("line", "column", "nestrow", "lbr"), lambda body: body._writer.line_break()),
+    **{"cell": _Body._end_cell, "row": _Body._end_row, "trowd": _Body._define_row},
+}

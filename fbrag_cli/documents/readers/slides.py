@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import replace
 
 from fbrag_cli.documents.document import Extracted
-from fbrag_cli.documents.readers.archive import Archive
-from fbrag_cli.documents.readers.blocks import Block, content_of
-from fbrag_cli.documents.readers.comments import comments_of, names_of_authors
-from fbrag_cli.documents.readers.drawing import read_drawing
-from fbrag_cli.documents.readers.relations import Relation, relations_of
-from fbrag_cli.documents.readers.xml import parse
+from fbrag_cli.documents.readers.archive import Archive, Relation
+from fbrag_cli.documents.readers.blocks import Block, extracted
+from fbrag_cli.documents.readers.drawing import comments_of, names_of_authors, parts_named, read_drawing
 from fbrag_cli.documents.source import Source
-from fbrag_cli.text.printable import counted
 
 _MEDIA_TYPE = "application/vnd.openxmlformats-officedocument.presentationml.presentation"
 _PRESENTATION = "ppt/presentation.xml"
@@ -28,8 +23,8 @@ def read_slides(source: Source, codec: str | None = None) -> Extracted:
     XML declares its encoding. Raises FbragError doc_unreadable: damaged, encrypted, a bomb.
     """
     archive = Archive(source, "a presentation")
-    linked = list(relations_of(archive, _PRESENTATION))
-    slides = list(_slides(archive, linked))
+    linked = archive.relations(_PRESENTATION)
+    slides = list(dict.fromkeys(filter(None, parts_named(archive, _PRESENTATION, "{*}sldId", linked))))  # each once
     warnings = []
     if len(slides) > _MAX_SLIDES:
         warnings.append(f"{source.name}: of its {len(slides)} slides only the first {_MAX_SLIDES} are read")
@@ -42,27 +37,14 @@ def read_slides(source: Source, codec: str | None = None) -> Extracted:
         if name not in archive:
             missing += 1
             continue
-        linked = list(relations_of(archive, name))
+        linked = archive.relations(name)
         found = _blocks_of(archive, name, number, linked, left_out)
         if found is not None:
             blocks += found
             comments += comments_of(archive, linked, f"slide {number}", authors)
     if missing:
         warnings.append(f"{source.name}: {missing} of its {len(slides)} slides are missing")
-    told = tuple(counted(count, thing) for thing, count in left_out.items())
-    return Extracted(content_of(blocks), _MEDIA_TYPE, warnings=tuple(warnings), left_out=told, comments=tuple(comments))
-
-
-def _slides(archive: Archive, linked: list[Relation]) -> Iterator[str]:
-    """Return the names of the slides' parts in their order, each once. linked: the relations of the presentation."""
-    targets = {identity: target for identity, _, target in linked}
-    named = (
-        value
-        for element in parse(archive.read(_PRESENTATION), archive.damaged).iter("{*}sldId")
-        for name, value in element.attrib.items()
-        if name.endswith("}id")  # r:id; the attribute id is another number
-    )
-    yield from dict.fromkeys(targets[identity] for identity in named if identity in targets)
+    return extracted(blocks, _MEDIA_TYPE, left_out, comments, warnings)
 
 
 def _blocks_of(archive: Archive, name: str, number: int, linked: list[Relation], left_out: Counter[str]) -> list[Block] | None:

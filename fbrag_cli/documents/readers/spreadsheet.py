@@ -14,17 +14,15 @@ from struct import unpack_from
 from typing import TYPE_CHECKING
 
 from fbrag_cli.documents.document import Extracted
-from fbrag_cli.documents.readers.archive import MAX_UNPACKED, Archive, packed
-from fbrag_cli.documents.readers.blocks import Block, content_of
-from fbrag_cli.documents.readers.comments import comments_of, names_of_authors
-from fbrag_cli.documents.readers.drawing import read_drawing
+from fbrag_cli.documents.readers.archive import MAX_UNPACKED, Archive, Relation, packed
+from fbrag_cli.documents.readers.blocks import Block, extracted
+from fbrag_cli.documents.readers.drawing import comments_of, names_of_authors, parts_named, read_drawing
 from fbrag_cli.documents.readers.odt import refuse_encrypted
-from fbrag_cli.documents.readers.relations import Relation, relations_of
-from fbrag_cli.documents.readers.xml import parse, refuse_entities
+from fbrag_cli.documents.readers.xml import refuse_entities
 from fbrag_cli.documents.recognition import OLE, workbook_head
 from fbrag_cli.documents.source import Source
 from fbrag_cli.errors import FbragError
-from fbrag_cli.text.printable import counted, one_line
+from fbrag_cli.text.printable import one_line
 
 if TYPE_CHECKING:
     from python_calamine import CalamineWorkbook
@@ -164,11 +162,9 @@ class _Package:
         archive = self.archive
         if archive is None or _WORKBOOK not in archive or not any(map(self.has, ("drawing", "omments"))):
             return [], {}
-        linked = list(relations_of(archive, _WORKBOOK))
-        targets = {each.identity: each.target for each in linked}
-        sheets = parse(self.cells[_WORKBOOK], archive.damaged).iter("{*}sheet")
-        names = (next((targets.get(v, "") for k, v in sheet.attrib.items() if k.endswith("}id")), "") for sheet in sheets)
-        return [list(relations_of(archive, name)) for name in names], names_of_authors(archive, linked)
+        linked = archive.relations(_WORKBOOK)
+        sheets = parts_named(archive, _WORKBOOK, "{*}sheet", linked)
+        return [archive.relations(name) for name in sheets], names_of_authors(archive, linked)
 
 
 def _too_large(source: Source, reason: str) -> FbragError:
@@ -250,12 +246,11 @@ class _Reading:
         from python_calamine import CalamineWorkbook
 
         with CalamineWorkbook.from_filelike(file) as workbook:
-            content = content_of(self._blocks(workbook))
+            blocks = list(self._blocks(workbook))
         for mark, name in _NOT_READ.items():
             if count := self._package.cells.get("content.xml", b"").count(mark):
                 self._left_out[name] += count
-        left_out = tuple(counted(count, thing) for thing, count in self._left_out.items())
-        return Extracted(content, self._package.media_type, left_out=left_out, comments=tuple(self._comments))
+        return extracted(blocks, self._package.media_type, self._left_out, self._comments)
 
     def _blocks(self, workbook: CalamineWorkbook) -> Iterator[Block]:
         """Yield the name of each sheet that has text, its rows, and the text of its drawings."""
@@ -293,7 +288,7 @@ class _Reading:
         """Yield the text boxes, charts and diagrams that lie on a sheet. linked: its relations."""
         for each in linked:
             if each.kind == "drawing" and each.target in archive:
-                inside = relations_of(archive, each.target)
+                inside = archive.relations(each.target)
                 yield from read_drawing(archive, each.target, inside, self._left_out).builder.blocks()
 
 

@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from fbrag_cli.documents.readers.blocks import Block, BlockBuilder
-from fbrag_cli.documents.readers.comments import Quotes
-from fbrag_cli.documents.readers.headers_footers import HeadersFooters
+from fbrag_cli.documents.readers.blocks import SOFT_HYPHEN, Block, BlockBuilder
 
 #: Returns the level of a heading (from 1; 0 for running text), and what stands before its text, as "4.2 " or "- ".
 Opening = Callable[[], tuple[int, str]]
 
 _BULLET = "-"
-_SOFT_HYPHEN = "\u00ad"  # where a word may break: it is not shown
+#: Stands for the number of a page in the text of a header or footer. XML has no NULs.
+PAGE_NUMBER = "\0"
+
+# "Page 3 of 9" in the languages that we know
+_PAGE_OF = re.compile(
+    rf"(?:\b(?:page|seite|página|pagina|pag|p|pg|sida|side|strona|стр|страница)\b|第)?[.:]?\s*{PAGE_NUMBER}\s*[页頁]?"
+    rf"(?:\s*(?:of|von|de|di|sur|av|af|z|из|/|共)?\s*{PAGE_NUMBER}\s*[页頁]?)*",
+    re.IGNORECASE,
+)
+_EDGES = " |/,;–—-−·•\t"
+_MAX_QUOTED = 120  # characters
+_MAX_PIECES = 100  # of text that are looked at for a quote
+_MAX_PIECE = 1000  # characters; hostile documents have thousands of comments on one long text
 _MAX_STORIES = 20  # within each other: the text of each is copied to the one around it
 
 
@@ -43,6 +54,44 @@ class _Story:
     n_quoted: int = 0
 
 
+class Quotes:
+    """The text that each comment is on, of a document that is read in its order. found: that text in quotation marks, by the
+    key of the comment; "" if there is none."""
+
+    def __init__(self) -> None:
+        self.found: dict[str, str] = {}
+        self._said: list[str] = []  # while a comment is open
+        self._starts: dict[str, int] = {}  # in `_said`, of each open comment
+
+    def __len__(self) -> int:
+        """Return the number of pieces of text so far, for `cut`."""
+        return len(self._said)
+
+    def say(self, text: str) -> None:
+        """Add a piece of text that is shown, or " " between two of them."""
+        if self._starts:
+            self._said.append(text[:_MAX_PIECE])
+
+    def cut(self, length: int) -> None:
+        """Forget the pieces after the first `length` ones."""
+        del self._said[length:]
+
+    def begin(self, key: str) -> None:
+        """Begin the text that comment `key` is on."""
+        self._starts[key] = len(self._said)
+
+    def end(self, key: str) -> None:
+        """End that text, and keep it shortened in `found`."""
+        start = self._starts.pop(key, None)
+        if start is None:
+            return
+        text = " ".join("".join(self._said[start : start + _MAX_PIECES])[:_MAX_PIECE].split())
+        text = text if len(text) <= _MAX_QUOTED else f"{text[:_MAX_QUOTED]}…"
+        self.found[key] = f"“{text}”" if text else ""
+        if not self._starts:
+            self._said.clear()
+
+
 class Writer:
     """The text of a document so far. Its reader calls the methods in the document's order, and ends what it has begun.
 
@@ -56,13 +105,15 @@ class Writer:
         self._story = _Story()
         self._outer: list[_Story] = []
         self._deeper = 0  # open stories beyond _MAX_STORIES, whose text stays in the one around them
-        self._headers_footers = HeadersFooters()
+        self._headers: list[Block] = []
+        self._footers: list[Block] = []
+        self._added: set[tuple[str, tuple[str, ...]]] = set()  # headers and footers
         self._in_hidden_passage = self._was_raised = False
 
     def blocks(self) -> list[Block]:
         """Return all blocks: the headers, the body, the footers."""
         self._finish()
-        return [*self._headers_footers.headers, *self._story.builder.blocks(), *self._headers_footers.footers]
+        return [*self._headers, *self._story.builder.blocks(), *self._footers]
 
     @property
     def builder(self) -> BlockBuilder:
@@ -81,7 +132,7 @@ class Writer:
 
     def say(self, text: str, *, hidden: bool = False, raised: bool = False) -> None:
         """Add text to the open paragraph. Hidden text is counted as left out. raised: whether it is written as in 10⁶."""
-        text = text.replace(_SOFT_HYPHEN, "")
+        text = text.replace(SOFT_HYPHEN, "")
         if hidden:
             if not self._in_hidden_passage and text.strip():
                 self._in_hidden_passage = True
@@ -93,11 +144,9 @@ class Writer:
             return
         if paragraph is not None and not paragraph.begun:
             self._open(paragraph)
-        if raised and not self._was_raised and text[0].isdigit() and story.builder.touches != " ":
-            story.builder.text("^")  # otherwise 10^6 would be 106
+        story.builder.text(text, is_raised=raised and not self._was_raised)
         self._in_hidden_passage, self._was_raised = False, raised
         self.n_said += 1
-        story.builder.text(text)
         self.quotes.say(text)
 
     def _open(self, paragraph: _Paragraph) -> None:
@@ -204,19 +253,24 @@ class Writer:
 
     def end_note(self) -> None:
         """End a note, and add it as "[TEXT]" where it is referred to; below a heading, so that it is no part of the title."""
-        text = " ".join(block.prefix + block.text for block in self.end_story())
+        text = " ".join(block.line for block in self.end_story())
         if text and self._story.builder.level and self._story.paragraphs:
             self._story.paragraphs[-1].after.append(Block(f"[{text}]"))
         elif text:
             self.say(f" [{text}]")
 
     def add_header_or_footer(self, kind: str, blocks: list[Block]) -> None:
-        """Add a header or footer, unless it was added before. kind: "header" or "footer"."""
-        self._headers_footers.add(kind, blocks)
+        """Add a header or footer, unless it was added before, as "Header: TEXT". kind: "header" or "footer"."""
+        lines = tuple(text for text in (_without_page(block.line) for block in blocks) if text)
+        if not lines or (kind, lines) in self._added:
+            return
+        self._added.add((kind, lines))
+        group, added = f"{kind} {len(self._added)}", self._headers if kind == "header" else self._footers
+        added += (Block(line, prefix="" if at else f"{kind.capitalize()}: ", group=group) for at, line in enumerate(lines))
 
     def end_comment(self) -> str:
         """End a comment, and return its text."""
-        return "\n".join(block.prefix + block.text for block in self.end_story())
+        return "\n".join(block.line for block in self.end_story())
 
     def add(self, blocks: list[Block]) -> None:
         """Add blocks after the open paragraph."""
@@ -230,3 +284,10 @@ class Writer:
         while self._story.paragraphs:
             self.end_paragraph()
         self._end_text()
+
+
+def _without_page(line: str) -> str:
+    """Return a line without the number of the page; "" if it has nothing else."""
+    if PAGE_NUMBER in line:
+        line = _PAGE_OF.sub(" ", line).strip(_EDGES)
+    return line if any(letter.isalnum() for letter in line) else ""

@@ -12,6 +12,7 @@ from fbrag_cli.text.printable import one_line
 if TYPE_CHECKING:
     from lxml.etree import _Element
 
+_NUMBER = re.compile(r"\d{1,9}", re.ASCII)
 _PIECE = 1 << 20  # bytes; of more at once, libxml2 refuses all beyond 10 MB
 # A declared encoding in which "<!ENTITY" may have other bytes than in ASCII, as UTF-7 and ISO-2022. NULs are removed before.
 _NOT_ASCII = re.compile(
@@ -64,9 +65,26 @@ def refuse_entities(data: bytes, damaged: Callable[[str], FbragError]) -> None:
         raise damaged("its XML declares an unusual encoding")
 
 
+class Names(dict[str, str]):
+    """Names of elements with the prefix of their namespace, as "w:p", by their names in lxml. prefixes: by namespace."""
+
+    def __init__(self, prefixes: Mapping[str, str]) -> None:
+        self._prefixes = prefixes
+
+    def __missing__(self, tag: str) -> str:
+        namespace, _, name = tag[1:].rpartition("}")
+        self[tag] = found = self._prefixes.get(namespace, "?:") + name
+        return found
+
+
 def attribute(attributes: Mapping[str, str], name: str) -> str:
     """Return an attribute whatever its namespace, of which Office has two; "" without it."""
     return next((value for key, value in attributes.items() if key.rpartition("}")[2] == name), "")
+
+
+def number(text: str, otherwise: int = 0, most: int = 10**9) -> int:
+    """Return a number of up to nine digits; `otherwise` for any other text."""
+    return min(int(text), most) if _NUMBER.fullmatch(text) else otherwise
 
 
 def _reason(error: Exception) -> str:
