@@ -139,7 +139,7 @@ def pull(console: Console, options: PullOptions) -> None:
       fbrag models pull hf:Qwen/Qwen2.5-Coder-3B-Instruct-GGUF/qwen2.5-coder-3b-instruct-q4_k_m.gguf
       fbrag models pull --suggested --dry-run
     """
-    from fbrag_cli.cli.bars import download_bar
+    from fbrag_cli.cli.live import download_bar
 
     store = models_dir()
     downloads = [read_spec(name, load_catalogue(), options.sha256) for name in _names_to_pull(options, console)]
@@ -174,7 +174,7 @@ def verify(console: Console, options: InstalledNames) -> int:
       fbrag models verify
       fbrag models verify qwen2.5-coder-1.5b
     """
-    from fbrag_cli.cli.bars import download_bar
+    from fbrag_cli.cli.live import download_bar
 
     store, catalogue = models_dir(), load_catalogue()
     paths = [stored_path(name, store, catalogue) for name in options.names]
