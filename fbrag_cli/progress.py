@@ -58,6 +58,17 @@ def silent(event: Event) -> None:
     """Ignore the event."""
 
 
+def of_the_run(progress: Progress, *, but: str = "") -> Progress:
+    """Return a listener for a run of many questions: it passes on the loading of models, warnings and hints, and leaves out how
+    single questions come along. but: a stage whose warnings and hints are left out, too."""
+
+    def receive(event: Event) -> None:
+        if event.stage == "load" or (event.kind in ("warning", "hint") and event.stage != but):
+            progress(event)
+
+    return receive
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listener:
     """Receives the progress and the warnings of a run (`progress`), and can stop it (`cancellation`)."""

@@ -19,8 +19,9 @@ from time import sleep
 from typing import TYPE_CHECKING, Any
 
 from fbrag_cli import __version__
-from fbrag_cli.batch import row, run
+from fbrag_cli.batch import run
 from fbrag_cli.batch.jobs import Job
+from fbrag_cli.batch.rows import failed
 from fbrag_cli.errors import FbragError
 from fbrag_cli.installation import extra
 from fbrag_cli.progress import Listener
@@ -29,7 +30,7 @@ from fbrag_cli.session.settings import CacheSettings, ModelSettings
 from fbrag_cli.text.printable import counted, one_line
 
 if TYPE_CHECKING:
-    from fbrag_cli.batch.resume import Earlier
+    from fbrag_cli.batch.run import Earlier
 
 #: Questions on one document that a worker takes at once. A document with more of them goes to several workers.
 BLOCK = 32
@@ -212,7 +213,7 @@ def _next(stream: Any, block: deque[Job], setup: Setup, before: Earlier | None) 
             raise FbragError("cluster_failed", what, _SAME) from None
         lost = FbragError("cluster_failed", f"the worker was lost {_RETRIES + 1} times", "--retry-errors asks again")
         while block:
-            yield row.failed(block.popleft(), lost, setup.settings.described())
+            yield failed(block.popleft(), lost, setup.settings.described())
         return
     job = block.popleft()
     if before and made["sha256"]:

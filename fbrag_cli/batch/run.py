@@ -1,26 +1,31 @@
-"""A batch in one process: jobs become rows, in their order."""
+"""A batch in one process: jobs become rows, in their order. What an earlier run has finished is found, and checked."""
 
 from __future__ import annotations
 
+import hashlib
+import json
+import os
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from fbrag_cli.batch import row
-from fbrag_cli.batch.jobs import Job
-from fbrag_cli.batch.resume import Earlier
+from fbrag_cli.batch.jobs import Job, Key
+from fbrag_cli.batch.rows import answered, failed
+from fbrag_cli.documents.source import read_source
 from fbrag_cli.errors import FbragError
+from fbrag_cli.generation.build import versions
 from fbrag_cli.methods.method import Method
 from fbrag_cli.progress import Listener
 from fbrag_cli.query import Query
 from fbrag_cli.session.questions import answer_all, how_many_pay
 from fbrag_cli.session.session import Session
 from fbrag_cli.session.settings import DocumentSettings
+from fbrag_cli.storage.rows import ANOTHER, Row
+from fbrag_cli.text.printable import one_line
 
 if TYPE_CHECKING:
     from fbrag_cli.query import Collection
-    from fbrag_cli.trace import Trace
 
 #: Errors that every other question would meet, too.
 ENDING = frozenset(
@@ -95,22 +100,17 @@ def rows(
 
     def unread() -> Iterator[dict[str, Any]]:
         while opened and (error := opened[0][1]):
-            yield row.failed(opened.popleft()[0], error, described)
+            yield failed(opened.popleft()[0], error, described)
 
     at_once = settings.at_once or how_many_pay(session, settings.method)
     for found in answer_all(session, queries(), listener=listener, at_once=at_once):
         yield from unread()
         session.forget()  # no later row asks the same, and a run may have a million
-        yield _row(opened.popleft()[0], found, described)
+        job, _ = opened.popleft()
+        if isinstance(found, FbragError) and found.code in ENDING:
+            raise found
+        yield failed(job, found, described) if isinstance(found, FbragError) else answered(job, found, described)
     yield from unread()
-
-
-def _row(job: Job, found: Trace | FbragError, settings: dict[str, object]) -> dict[str, Any]:
-    if not isinstance(found, FbragError):
-        return row.answered(job, found, settings)
-    if found.code in ENDING:
-        raise found
-    return row.failed(job, found, settings)
 
 
 def _collected(job: Job, session: Session, settings: BatchSettings, stdin: BinaryIO | None) -> Collection | FbragError:
@@ -120,3 +120,91 @@ def _collected(job: Job, session: Session, settings: BatchSettings, stdin: Binar
         if error.code in ENDING and error.document is None:
             raise
         return error
+
+
+# -- an earlier run --------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Earlier:
+    """The rows of an earlier run, which the file `name` holds.
+
+    statuses, questions: status and question of each row. documents: for each document the SHA-256 (hex) of the files that it was
+    read from.
+    """
+
+    name: str
+    statuses: Mapping[Key, str]
+    questions: Mapping[Key, str]
+    documents: Mapping[str, Sequence[str]]
+
+    def check_jobs(self, jobs: Iterable[Job]) -> None:
+        """Raise FbragError `usage` for a question or a file that has changed since rows were made of it."""
+        first: dict[str, Job] = {}
+        for job in jobs:
+            before, now = self.questions.get(job.key), job.question.text
+            if before not in (None, now):
+                what = f"question {_said(job.question.id)} was {_said(before)}, is {_said(now)}"
+                raise FbragError("usage", f"{self.name} holds rows of other questions: {what}", ANOTHER)
+            first.setdefault(job.document, job)
+        for job in first.values():
+            if job.document in self.documents and all(map(os.path.isfile, job.documents)):
+                try:
+                    digests = [hashlib.sha256(read_source(path).data).hexdigest() for path in job.documents]
+                except FbragError:  # an error of its rows
+                    continue
+                self.check_read(job, digests)
+
+    def check_read(self, job: Job, sha256: Sequence[str]) -> None:
+        """Raise FbragError `usage` where the job's documents were other files. sha256: digest of each file that was read now."""
+        before = self.documents.get(job.document)
+        if before is not None and list(before) != list(sha256):
+            what = f"{_said(job.document)} has changed since {self.name} got rows of it"
+            raise FbragError("usage", what, ANOTHER)
+
+
+def earlier(rows: Iterable[Row], settings: Mapping[str, object], name: str) -> Earlier:
+    """Return what the rows of an earlier run hold. settings: those of this run. name: name of the file, for the error.
+
+    Raises FbragError `usage`, which names the difference, for rows of other settings, models or versions.
+    """
+    expected: dict[str, object] = {**json.loads(json.dumps(settings)), "versions": versions()}
+    statuses, questions, documents, seen = dict[Key, str](), dict[Key, str](), dict[str, Sequence[str]](), set[str]()
+    try:
+        for row in rows:
+            now = {**row["settings"], "versions": row["versions"]}
+            if (written := json.dumps(now)) not in seen:
+                _compare(now, expected, name)
+                seen.add(written)
+            document, id, status, question = _texts([row[each] for each in ("document", "id", "status", "question")])
+            statuses[document, id], questions[document, id] = status, question
+            if row["sha256"]:
+                documents[document] = _texts(row["sha256"])
+    except (KeyError, TypeError, AttributeError, ValueError):
+        raise FbragError("usage", f"{name} holds rows that lack a part", ANOTHER) from None
+    return Earlier(name, statuses, questions, documents)
+
+
+def _texts(value: object) -> list[str]:
+    """Return a list of texts as it is. Raises TypeError for another value."""
+    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+        raise TypeError(value)
+    return value
+
+
+def _compare(before: Mapping[str, object], now: Mapping[str, object], name: str) -> None:
+    """Raise FbragError `usage`, which names the first differences, for other settings."""
+    found = []
+    for each in dict.fromkeys((*before, *now)):
+        if each not in now:
+            found.append(f"{each} ({_said(before[each])}) is gone")
+        elif each not in before:
+            found.append(f"{each} is new")
+        elif before[each] != now[each]:
+            found.append(f"{each} was {_said(before[each])}, is {_said(now[each])}")
+    if found:
+        raise FbragError("usage", f"{name} holds rows of other settings: {'; '.join(found[:3])}", ANOTHER)
+
+
+def _said(value: object) -> str:
+    return one_line(value if isinstance(value, str) else json.dumps(value), 60)

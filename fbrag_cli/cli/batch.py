@@ -4,32 +4,38 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
-from fbrag_cli.cli.batch_output import Output, Tally, of_the_run, open_rows_to, open_views
+from fbrag_cli.batch import rows as sheet
+from fbrag_cli.batch import run
+from fbrag_cli.batch.jobs import Job, by_document, every, read_jobs, read_questions, shard
+from fbrag_cli.batch.run import BatchSettings, Earlier, earlier
 from fbrag_cli.cli.console import Console
 from fbrag_cli.cli.groups import takes
 from fbrag_cli.cli.inputs import check_outputs, files_of
-from fbrag_cli.cli.live import progress_line
+from fbrag_cli.cli.live import ProgressLine, progress_line
 from fbrag_cli.cli.method_options import MethodKnobs, MethodOptions, chosen_method
 from fbrag_cli.cli.options import BatchOptions, PasswordOptions, RunOptions
 from fbrag_cli.cli.session import open_session
-from fbrag_cli.cli.signals import limit_time
-from fbrag_cli.cli.streams import open_stdin, read_password
-from fbrag_cli.errors import FbragError
-from fbrag_cli.progress import Event, Listener
+from fbrag_cli.cli.signals import Terminated, limit_time
+from fbrag_cli.cli.streams import is_special, open_output, open_stdin, read_password
+from fbrag_cli.errors import ExitCode, FbragError
+from fbrag_cli.generation.server.address import is_server
+from fbrag_cli.indexing.files import find_files
+from fbrag_cli.progress import Event, Listener, of_the_run
+from fbrag_cli.render.matrix import Matrix, page
 from fbrag_cli.session.session import Session
 from fbrag_cli.session.settings import CacheSettings, DocumentSettings, ModelSettings
+from fbrag_cli.storage.rows import ANOTHER, Row, RowFile, open_rows
+from fbrag_cli.text.printable import counted, dumps
 
 if TYPE_CHECKING:
-    from fbrag_cli.batch.jobs import Job
     from fbrag_cli.batch.on_ray import Workers
-    from fbrag_cli.batch.resume import Earlier
-    from fbrag_cli.batch.run import BatchSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +73,6 @@ def batch(console: Console, command: BatchCommand) -> int:
     """
     if command.run.timeout:
         limit_time(command.run.timeout, console.cancellation)
-    from fbrag_cli.generation.server.address import is_server
-
     options, at_once = command.batch, command.batch.at_once
     if options.together:
         command = replace(command, reading=_without_own(options, command.reading))
@@ -81,7 +85,7 @@ def batch(console: Console, command: BatchCommand) -> int:
             command.models,
             command.cache,
             console,
-            of_the_run(line),
+            of_the_run(line, but="answer"),
             private=command.document.password_file is not None,
         ) as session,
         open_views(options) as views,
@@ -125,10 +129,6 @@ def _without_own(options: BatchOptions, reading: DocumentSettings) -> DocumentSe
 
 def _jobs(command: BatchCommand, console: Console) -> list[Job]:
     """Return the rows that are asked for. Raises FbragError `usage`, and as `read_jobs` and `find_files`."""
-    from fbrag_cli.batch import jobs as reading
-    from fbrag_cli.batch.sheet import is_sheet, rows_of
-    from fbrag_cli.indexing.files import find_files
-
     options = command.batch
     paths, named = list(options.documents), [options.questions, options.jobs, command.document.password_file, *options.documents]
     if named.count("-") > 1:
@@ -144,37 +144,35 @@ def _jobs(command: BatchCommand, console: Console) -> list[Job]:
     if options.jobs:
         if paths or options.together:
             raise FbragError("usage", "--jobs names the documents itself", "leave out DOC and --together")
-        jobs = reading.read_jobs(options.jobs, stdin, progress)
+        jobs = read_jobs(options.jobs, stdin, progress)
     elif not paths:
         raise FbragError("usage", "no document is named", "fbrag batch DOC... -Q questions.txt")
     else:
-        questions = reading.read_questions(options.questions or "", stdin, progress)
+        questions = read_questions(options.questions or "", stdin, progress)
         if not options.together:
             findings = find_files(paths, command.reading.include, command.reading.exclude)
             for warning in findings.warnings:
                 console.warn(warning)
             own = set(map(os.path.realpath, filter(None, (options.questions, *options.own_files))))  # in a folder of documents
             files = [each.path for each in findings.files if each.path in paths or os.path.realpath(each.path) not in own]
-            jobs = reading.every([(path,) for path in files], questions)
+            jobs = every([(path,) for path in files], questions)
         else:
-            jobs = reading.every([tuple(paths)], questions)
+            jobs = every([tuple(paths)], questions)
     documents = dict.fromkeys(path for job in jobs for path in job.documents)
     data = [each for each in (options.questions, options.jobs) if each]
     outputs = {"-o": options.output, "--html": options.html, "--wide": options.wide}
     read = [*data, *files_of(documents, command.reading)]
     check_outputs(outputs, read)
-    if is_sheet(options.output):
-        check_outputs({"-o": str(rows_of(options.output))}, read)
-    jobs = reading.by_document(jobs)
-    jobs = reading.shard(jobs, options.shard) if options.shard else jobs
+    if sheet.is_sheet(options.output):
+        check_outputs({"-o": str(sheet.rows_of(options.output))}, read)
+    jobs = by_document(jobs)
+    jobs = shard(jobs, options.shard) if options.shard else jobs
     return jobs[: options.n_rows]
 
 
 def _settings(
     command: BatchCommand, session: Session, console: Console, workers: Workers | None, at_once: int | None
 ) -> BatchSettings:
-    from fbrag_cli.batch.run import BatchSettings
-
     method = chosen_method(command.method, command.knobs, on_gpu=workers.gpus > 0 if workers else session.on_gpu)
     session.prepare(method, retriever=command.method.retriever)
     return BatchSettings(
@@ -188,12 +186,9 @@ def _settings(
     )
 
 
-def _before(output: Output, jobs: Sequence[Job], settings: BatchSettings, options: BatchOptions) -> Earlier:
+def _before(output: RowFile | _Stream, jobs: Sequence[Job], settings: BatchSettings, options: BatchOptions) -> Earlier:
     """Return what the output holds of an earlier run, less the errors to be retried. Raises FbragError `usage`."""
-    from fbrag_cli.batch.resume import earlier
-    from fbrag_cli.batch.sheet import rows_of
-
-    name = str(rows_of(options.output))
+    name = str(sheet.rows_of(options.output))
     before = earlier(output.rows, settings.described(), name)
     before.check_jobs(jobs)
     if not options.retry_errors:
@@ -222,8 +217,6 @@ def _engine(
 ) -> Callable[..., Iterator[dict[str, Any]]]:
     """Return what makes rows of jobs, given a listener and the rows before: this process, or the workers of a cluster."""
     if workers is None:
-        from fbrag_cli.batch import run
-
         stdin = open_stdin(console) if "-" in command.batch.documents else None
         return partial(run.rows, session=session, settings=settings, stdin=stdin)
     from fbrag_cli.batch import on_ray
@@ -233,3 +226,152 @@ def _engine(
         settings=settings, models=session.models.settings, cache=command.cache, offline=console.offline, folder=os.getcwd()
     )
     return partial(on_ray.rows, workers=workers, setup=setup)
+
+
+class _Stream:
+    """stdout, a pipe or a device: it has no rows before those that are written. line: returns the line of a row."""
+
+    def __init__(self, stream: TextIO, line: Callable[[Row], str], head: str) -> None:
+        self.rows: list[dict[str, Any]] = []
+        self._stream, self._line = stream, line
+        self._put(head)
+
+    def write(self, row: Row) -> None:
+        self._put(self._line(row))
+
+    def keep(self, wanted: Callable[[Row], bool]) -> None:
+        """A stream has no rows to drop."""
+
+    def _put(self, text: str) -> None:
+        self._stream.write(text)
+        self._stream.flush()
+
+
+@contextmanager
+def open_rows_to(name: str, *, resume: bool) -> Iterator[RowFile | _Stream]:
+    """Open a file of rows, or a stream: stdout ("-"), a pipe, a device. The rows of a sheet are in the file beside it."""
+    if name == "-" or is_special(name):
+        with open_output(name) as stream:
+            if sheet.is_sheet(name):
+                yield _Stream(stream, sheet.row_line, sheet.line(sheet.COLUMNS))
+            else:
+                yield _Stream(stream, lambda row: dumps(row) + "\n", "")
+        return
+    if sheet.is_sheet(name):
+        sheet.check_sheet(name, restart=not resume)
+    with open_rows(sheet.rows_of(name), sheet.SCHEMA, restart=not resume) as rows:
+        yield rows
+
+
+class Tally:
+    """Counts rows by their status, and shows them as they come. before: the statuses of rows of an earlier run."""
+
+    def __init__(self, line: ProgressLine, before: Sequence[str], total: int) -> None:
+        self._line, self._total, self._n_before = line, total, len(before)
+        self._counts, self._n_errors_before = Counter(before), before.count("error")
+        line(Event("batch", "start"))
+        self._show()
+
+    def receive(self, event: Event) -> None:
+        """Show the messages of models that load, and then the count again."""
+        of_the_run(self._line, but="answer")(event)
+        if (event.stage, event.kind) == ("load", "done"):
+            self._show()
+
+    def add(self, status: str) -> int:
+        """Count a row. Return how many of this run have an error."""
+        self._counts[status] += 1
+        self._show()
+        return self._counts["error"] - self._n_errors_before
+
+    def report(self, console: Console, output: str) -> int:
+        """Print how many rows have which status, and return the exit code."""
+        self._line(Event("batch", "done"))
+        counts, n_errors = self._counts, self._counts["error"]
+        parts = [f"{counts['answered']:,} answered", f"{counts['not_found']:,} not found", counted(n_errors, "error")]
+        before = f", {self._n_before:,} of them before" if self._n_before else ""
+        name = "" if output == "-" else f" ({output})"
+        console.note(f"{counted(sum(counts.values()), 'row')}{before}: {', '.join(parts)}{name}")
+        if n_errors and name:
+            console.hint("the same command with --retry-errors does the rows with an error again")
+        return ExitCode.NEGATIVE if n_errors else ExitCode.DONE
+
+    @contextmanager
+    def told_of_a_stop(self, console: Console, output: str) -> Iterator[None]:
+        """Say, where the block is stopped, how many rows there are and how the run goes on."""
+        try:
+            yield
+        except (FbragError, KeyboardInterrupt, Terminated):
+            self._line(Event("batch", "done"))
+            where = "were written" if output == "-" else f"are in {output}"
+            rest = "" if output == "-" else "; the same command goes on"
+            console.note(f"stopped: {sum(self._counts.values()):,} of {counted(self._total, 'row')} {where}{rest}")
+            raise
+
+    def _show(self) -> None:
+        errors = f", {counted(self._counts['error'], 'error')}" if self._counts["error"] else ""
+        self._line(Event("batch", "progress", sum(self._counts.values()), self._total, f"rows{errors}"))
+
+
+class Views:
+    """The rows as --html and --wide show them. matrix: None where neither is asked for, and nothing is kept."""
+
+    def __init__(self, matrix: Matrix | None) -> None:
+        self._matrix = matrix
+        self.n_rows = 0
+
+    def begin(self, jobs: Sequence[Job], rows: Sequence[Row]) -> None:
+        """Take in the rows of an earlier run. jobs: of this run, which make the order. Raises FbragError `usage`."""
+        if self._matrix is not None:
+            for job in jobs:
+                self._matrix.name(sheet.cell(job.document), sheet.cell(job.question.text))
+        try:
+            for row in rows:
+                sheet.row_line(row)  # else a row that lacks a part would show when the run has ended
+                self.add(row)
+        except (AttributeError, LookupError, TypeError):
+            raise FbragError("usage", "the output holds rows that lack a part", ANOTHER) from None
+
+    def add(self, row: Row) -> None:
+        self.n_rows += 1
+        if self._matrix is not None:
+            self._matrix.add(sheet.shown(row))
+
+
+@contextmanager
+def open_views(options: BatchOptions) -> Iterator[Views]:
+    """Open the sheet of -o, and the files of --html and --wide. They are written when the block ends, also where it is stopped
+    behind a row.
+
+    Raises FbragError `output` as `open_output`, and `usage` for stdout.
+    """
+    taken = [os.path.realpath(options.output), os.path.realpath(sheet.rows_of(options.output))]
+    for option, path in (("--html", options.html), ("--wide", options.wide)):
+        if path == "-":
+            raise FbragError("usage", f"{option} -: stdout carries the rows", f"name a file: {option} FILE")
+        if path and os.path.realpath(path) in taken:
+            raise FbragError("usage", f"{option} {path} is the file of another output", f"name another {option} FILE")
+        taken += [os.path.realpath(path)] if path else []
+    made = options.output if sheet.is_sheet(options.output) and not is_special(options.output) else None
+    matrix = Matrix() if options.html or options.wide else None
+    with ExitStack() as stack:
+        lines, html, table = (
+            stack.enter_context(open_output(path, option)) if path else None
+            for option, path in (("-o", made), ("--html", options.html), ("--wide", options.wide))
+        )
+        views, stopped = Views(matrix), None
+        try:
+            yield views
+        except (FbragError, KeyboardInterrupt, Terminated) as error:
+            if not views.n_rows:
+                raise
+            stopped = error
+        if lines:
+            lines.write(sheet.BOM + sheet.line(sheet.COLUMNS))
+            lines.writelines(sheet.lines_from(sheet.rows_of(options.output)) if views.n_rows else ())
+        if html and matrix:
+            html.write(page(matrix))
+        if table and matrix:
+            table.write(sheet.wide(matrix))
+    if stopped:
+        raise stopped

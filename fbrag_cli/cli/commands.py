@@ -12,6 +12,8 @@ import typer
 from fbrag_cli.cli.argv import COMMANDS
 from fbrag_cli.cli.help import Command, Group
 
+_MODULES = {"ui": "serve", "skill": "mcp"}  # of commands that have no module of their own
+
 
 class Commands(Group):
     """The group of all commands. Its help loads none of them, and no command loads another."""
@@ -42,7 +44,7 @@ class _Loaded(Mapping[str, Any]):
 @cache
 def _load(name: str) -> Any:
     """Return Typer's command. A module with several commands has its own Typer."""
-    module, app = import_module(f"fbrag_cli.cli.{name}"), typer.Typer(rich_markup_mode=None)
+    module, app = import_module(f"fbrag_cli.cli.{_MODULES.get(name, name)}"), typer.Typer(rich_markup_mode=None)
     if group := getattr(module, f"{name}_app", None):
         app.add_typer(group, name=name)
     else:

@@ -1,10 +1,12 @@
-"""`fbrag mcp`: tools for agents, over the Model Context Protocol on stdin and stdout."""
+"""For agents: `fbrag mcp`, tools over the Model Context Protocol on stdin and stdout; `fbrag skill`, which prints SKILL.md."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
+from importlib.resources import files
 from typing import TYPE_CHECKING
 
 from fbrag_cli.cli.console import Console
@@ -59,6 +61,17 @@ def mcp(console: Console, options: McpOptions, models: ModelSettings, cache: Cac
 
     serve(opened, door)
     return ExitCode.DONE
+
+
+@takes()
+def skill(console: Console) -> None:
+    """Print a skill for agents: how to answer from documents with fbrag.
+
+    \b
+    Examples:
+      mkdir -p ~/.claude/skills/fbrag && fbrag skill > ~/.claude/skills/fbrag/SKILL.md
+    """
+    sys.stdout.write(files("fbrag_cli.cli").joinpath("SKILL.md").read_text("utf-8"))
 
 
 def _server() -> Callable[[Callable[[], AbstractContextManager[Desk]], Door], None]:

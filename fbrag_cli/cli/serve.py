@@ -1,15 +1,18 @@
-"""`fbrag serve`: the server, whose models and documents stay loaded from question to question."""
+"""`fbrag serve` and `fbrag ui`: the server, whose models and documents stay loaded from question to question."""
 
 from __future__ import annotations
 
 import gc
 import os
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from time import monotonic, sleep
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from fbrag_cli.cli.console import Console
 from fbrag_cli.cli.groups import takes
@@ -20,7 +23,7 @@ from fbrag_cli.cli.streams import read_password
 from fbrag_cli.errors import ExitCode, FbragError
 from fbrag_cli.methods.registry import DEFAULT, find_method
 from fbrag_cli.session.settings import CacheSettings, DocumentSettings, ModelSettings
-from fbrag_cli.text.printable import one_line
+from fbrag_cli.text.printable import byte_size, counted_names, dumps, one_line
 
 if TYPE_CHECKING:
     import socket
@@ -29,6 +32,11 @@ if TYPE_CHECKING:
     from fbrag_cli.serving.process.entrance import Entrance
 
     Listener = tuple[socket.socket, Entrance | None]
+
+
+_READY_SECONDS = 20.0  # in which a process that begins listens
+_END_SECONDS = 20.0  # in which one that is stopped ends
+_POLL_SECONDS = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +79,25 @@ def serve(console: Console, options: ServeOptions, settings: ServerSettings) -> 
     """
     path = socket_path(options.socket)
     if options.documents in (["status"], ["stop"]):
-        from fbrag_cli.cli.serve_control import print_status, stop
-
         return print_status(path, in_json=options.json) if options.documents == ["status"] else stop(path, console)
     if options.json:
         raise FbragError("usage", "--json is an option of fbrag serve status", "fbrag serve status --json")
     return run_server(console, options, settings, path, page=options.open)
+
+
+@takes(ListenOptions, ServerSettings)
+def ui(console: Console, options: ListenOptions, settings: ServerSettings) -> int:
+    """Open a page in the browser that answers questions about documents.
+
+    The page is served on this machine alone, under an address with a token of its own, which is printed too. It ends with Ctrl-C,
+    or --idle after the page was closed. It is `fbrag serve --open`.
+
+    \b
+    Examples:
+      fbrag ui book.txt
+      fbrag ui reports/ --large llama-3.2-3b
+    """
+    return run_server(console, options, settings, socket_path(), page=True)
 
 
 def socket_path(named: str | None = None) -> Path:
@@ -202,8 +223,6 @@ def _found(path: Path, options: ListenOptions, pair: tuple[str, str], console: C
 
     pair: names of the small and the large model.
     """
-    from fbrag_cli.cli.serve_control import ready_line, status_of
-
     if (status := status_of(path)) is None:
         raise FbragError("timeout", f"the fbrag serve at {path} has just ended", "start it again")
     runs = f"fbrag serve runs already, as process {status['pid']} at {path}"
@@ -222,8 +241,6 @@ def _found(path: Path, options: ListenOptions, pair: tuple[str, str], console: C
 
 def _ready(console: Console, options: ListenOptions, lifetime: Lifetime, page: Entrance | None) -> None:
     """Say where the process listens, and show the page. page: the entrance to it, None where nobody asked for it."""
-    from fbrag_cli.cli.serve_control import ready_line
-
     if options.print_ready:
         print(ready_line(os.getpid(), lifetime.socket, lifetime.url), flush=True)
     if page:
@@ -255,3 +272,70 @@ def _here() -> str:
         return f"{getpass.getuser()}@{server[0]}"
     except (OSError, KeyError, ImportError):  # a user without a name
         return server[0]
+
+
+# -- another process: fbrag serve status, fbrag serve stop -----------------------------------------------------------------------
+
+
+def status_of(path: Path) -> dict[str, Any] | None:
+    """Return what the process at a socket does now, once it listens; None where there is none. Raises FbragError `timeout`."""
+    from fbrag_cli.serving.process.unix_socket import GoneError, is_trusted, owner, reply
+
+    end = monotonic() + _READY_SECONDS
+    while (pid := owner(path)) is not None:
+        try:
+            if is_trusted(path):
+                return reply(path, "GET", "/process/status")
+        except GoneError:  # it begins, or ends
+            pass
+        if monotonic() >= end:
+            raise FbragError("timeout", f"fbrag serve (process {pid}) does not answer", f"kill {pid}")
+        sleep(_POLL_SECONDS)
+    return None
+
+
+def print_status(path: Path, *, in_json: bool) -> int:
+    """Print what the process at a socket does. The exit code is 1 where there is none."""
+    status = status_of(path)
+    if in_json:
+        print(dumps(status or {"schema": "fbrag.process/1", "pid": None, "socket": str(path)}))
+    elif status is None:
+        print(f"no fbrag serve runs at {one_line(str(path))}")
+    else:
+        questions, since = status["questions"], datetime.fromisoformat(status["since"]).astimezone()
+        models = [f"{one_line(each['name'])} ({byte_size(each['bytes'])})" for each in status["models"]]
+        ends = status["ends_after"]
+        documents = [one_line(each["name"]) for each in status["documents"]]
+        rows = {
+            "process": f"{status['pid']}, fbrag {status['version']}, since {since:%Y-%m-%d %H:%M:%S}",
+            "socket": status["socket"],
+            "page": status["url"],
+            "documents": counted_names(documents, "document") if documents else "none",
+            "models": ", ".join(models) or "none loaded",
+            "memory": byte_size(status["bytes"]),
+            "questions": f"{questions['running']} running, {questions['waiting']} waiting",
+            "idle": f"{status['idle']:.0f} s" + ("" if ends is None else f" of {ends:.0f} s, after which it ends"),
+        }
+        print("\n".join(f"{name + ':':11}{value}" for name, value in rows.items() if value))
+    return ExitCode.DONE if status else ExitCode.NEGATIVE
+
+
+def stop(path: Path, console: Console) -> int:
+    """End the process at a socket, and wait for its end. The exit code is 1 where there is none. Raises FbragError `timeout`."""
+    from fbrag_cli.serving.process.unix_socket import GoneError, reply, wait_for_end
+
+    if (status := status_of(path)) is None:
+        console.note(f"no fbrag serve runs at {path}")
+        return ExitCode.NEGATIVE
+    with suppress(GoneError):  # it ends by itself
+        reply(path, "POST", "/process/stop")
+    if not wait_for_end(path, _END_SECONDS):
+        raise FbragError("timeout", f"fbrag serve (process {status['pid']}) did not end", f"kill -9 {status['pid']}")
+    console.note(f"fbrag serve (process {status['pid']}) has ended")
+    return ExitCode.DONE
+
+
+def ready_line(pid: int, socket: str | None, url: str | None) -> str:
+    """Return the line of --print-ready."""
+    address = urlsplit(url).netloc if url else None
+    return dumps({"schema": "fbrag.ready/1", "pid": pid, "socket": socket, "address": address, "url": url})

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.errors import FbragError
-from fbrag_cli.progress import Event, Listener, Progress
+from fbrag_cli.progress import Event, Listener, of_the_run
 from fbrag_cli.query import DEFAULT_MODELS, ModelNames, Query
 from fbrag_cli.session.session import Session
 from fbrag_cli.trace import Trace
@@ -122,7 +122,7 @@ def in_order(do: Callable[[T, Listener], R], tasks: Iterable[T], n: int, listene
     """
     news: SimpleQueue[Event | None] = SimpleQueue()  # from the threads; None: a task is done
     stop = Cancellation(all_of=(listener.cancellation,))
-    own = Listener(progress=_without_pace(news.put), cancellation=stop)
+    own = Listener(progress=of_the_run(news.put), cancellation=stop)
     futures = deque[Future[R]]()
     remaining = iter(tasks)
     with ThreadPoolExecutor(n) as pool:
@@ -143,13 +143,3 @@ def in_order(do: Callable[[T, Listener], R], tasks: Iterable[T], n: int, listene
         finally:
             stop.request(CancelledError())
             pool.shutdown(wait=False, cancel_futures=True)
-
-
-def _without_pace(progress: Progress) -> Progress:
-    """Return a listener that passes on all but the pace of single questions."""
-
-    def receive(event: Event) -> None:
-        if event.stage == "load" or event.kind in ("warning", "hint"):
-            progress(event)
-
-    return receive

@@ -8,7 +8,7 @@ from contextlib import suppress
 import pytest
 
 from fbrag_cli.batch.jobs import Job, Question
-from fbrag_cli.batch.resume import Earlier, earlier
+from fbrag_cli.batch.run import Earlier, earlier
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.build import versions
 

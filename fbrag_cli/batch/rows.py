@@ -1,4 +1,7 @@
-"""Rows as CSV for people. It is made from the file of rows, which a run goes on from: answers.csv from answers.jsonl."""
+"""A row of a batch: `fbrag.row/1`, and the same as CSV and in views for people.
+
+A sheet, answers.csv, is made from the file of rows beside it, answers.jsonl, from which a run goes on.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +14,24 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from fbrag_cli.batch.jobs import Job
 from fbrag_cli.errors import FbragError
+from fbrag_cli.generation.build import versions
+from fbrag_cli.render.as_json import certainty, citations, sources
 from fbrag_cli.render.matrix import MARK, Cell, Matrix
+from fbrag_cli.render.passages import place
 from fbrag_cli.storage.files import not_writable, open_regular
 from fbrag_cli.storage.rows import Row
-from fbrag_cli.text.printable import dumps, printable
+from fbrag_cli.text.printable import dumps, one_line, printable
+from fbrag_cli.trace import Trace
 
+SCHEMA = "fbrag.row/1"
+
+#: Of a source, what a row holds.
+_OF_A_SOURCE = ("document", "page", "last_page", "section", "start_line", "end_line", "start_char", "end_char")
+_NO_QUESTION = ("read", "load")  # stages that many rows share
+
+#: Columns of a sheet.
 COLUMNS = tuple(
     "id document question status answer place quote proposed confidence unsure absent sources answers support agreement seconds "
     "error".split()
@@ -24,8 +39,72 @@ COLUMNS = tuple(
 #: Begins a file: without this byte order mark, Excel takes UTF-8 for the encoding of the country.
 BOM = "\ufeff"
 
+_CORNER = "document \\ question"  # the first cell of a wide table, by which it is known again
 _FORMULA = re.compile(r"\s*[=+\-@\uff1d\uff0b\uff0d\uff20]|[\t\r]")
 _NUMBER = re.compile(r"[+-]?[0-9][0-9.,]*%?")
+
+
+def answered(job: Job, trace: Trace, settings: Mapping[str, object]) -> dict[str, Any]:
+    """Return the row of an answered question. Its seconds leave out reading the document and loading models."""
+    found = trace.status == "answered"
+    documents = trace.corpus.documents
+    return {
+        **_head(job),
+        "status": trace.status,
+        "answer": trace.answer if found else None,
+        "unsupported_answer": None if found else trace.answer,
+        **_evidence(trace),
+        **certainty(trace),
+        "absent": list(trace.absent),
+        "sources": [
+            {"id": source["id"], **{name: source[name] for name in _OF_A_SOURCE}, "score": source["relative"]}
+            for source in sources(trace)
+        ],
+        "citations": citations(trace),
+        "seconds": round(sum(stage.seconds for stage in trace.stages if stage.name not in _NO_QUESTION), 3),
+        "warnings": [*trace.warnings, *(warning for document in documents for warning in document.warnings)],
+        "error": None,
+        "sha256": [document.sha256 for document in documents],
+        "settings": dict(settings),
+        "versions": versions(),
+    }
+
+
+def failed(job: Job, error: FbragError, settings: Mapping[str, object]) -> dict[str, Any]:
+    """Return the row of a question that could not be answered."""
+    return {
+        **_head(job),
+        "status": "error",
+        **dict.fromkeys(("answer", "unsupported_answer", "place", "quote", "unsure", "support", "agreement", "confidence")),
+        "absent": [],
+        "sources": [],
+        "citations": [],
+        "seconds": None,
+        "warnings": [],
+        "error": {"code": error.code, "message": error.message, "hint": error.hint},
+        "sha256": [],
+        "settings": dict(settings),
+        "versions": versions(),
+    }
+
+
+def _head(job: Job) -> dict[str, Any]:
+    question = job.question
+    given = {"answers": list(question.answers)} if question.answers else {}
+    return {"schema": SCHEMA, "id": question.id, "document": job.document, "question": question.text, **given}
+
+
+def _evidence(trace: Trace) -> dict[str, str | None]:
+    """Return the sentences that show the answer, the best one for each of its own, and where they stand; None without any."""
+    cited = dict.fromkeys(claim.sources[0] - 1 for claim in trace.citations.claims if claim.sources)
+    spans = [(trace.sources[i], span) for i in cited if (span := trace.citations.shown[i].sentence)]
+    return {
+        "place": "; ".join(place(chunk, span) for chunk, span in spans) or None,
+        "quote": " … ".join(one_line(chunk.text[slice(*span)]) for chunk, span in spans) or None,
+    }
+
+
+# -- the sheet -------------------------------------------------------------------------------------------------------------------
 
 
 def is_sheet(output: str) -> bool:
@@ -101,8 +180,6 @@ def _place(source: Mapping[str, Any]) -> str:
 
 
 # -- views -------------------------------------------------------------------------------------------------------------------
-
-_CORNER = "document \\ question"  # the first cell of a wide table, by which it is known again
 
 
 def shown(row: Row) -> Cell:
