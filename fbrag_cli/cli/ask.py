@@ -9,8 +9,8 @@ from functools import partial
 from typing import Literal
 
 from fbrag_cli.cli.answer_writer import AnswerWriter
+from fbrag_cli.cli.command import command
 from fbrag_cli.cli.console import Console
-from fbrag_cli.cli.groups import takes
 from fbrag_cli.cli.live import Preview
 from fbrag_cli.cli.options import AnswerOptions
 from fbrag_cli.cli.question import QuestionOptions, open_question, planned, read_question
@@ -18,19 +18,18 @@ from fbrag_cli.cli.streams import print_after_error
 from fbrag_cli.cli.usage import typed_with
 from fbrag_cli.corpus import Excerpt
 from fbrag_cli.errors import ExitCode
-from fbrag_cli.methods.choosing import reading_more
 from fbrag_cli.methods.method import Method
+from fbrag_cli.methods.registry import reading_more
 from fbrag_cli.progress import Listener
 from fbrag_cli.session.forecast import forecast, keep
 from fbrag_cli.trace import Trace
 
 
-@dataclass(frozen=True, slots=True)
 class AskOptions(QuestionOptions):
     answer: AnswerOptions
 
 
-@takes(AskOptions)
+@command(AskOptions)
 def ask(console: Console, options: AskOptions) -> int:
     """Answer a question from a document, and show the chunks that the answer rests on.
 

@@ -6,16 +6,15 @@ import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from fbrag_cli.cli.batch_output import Output, Tally, of_the_run, open_rows_to, open_views
+from fbrag_cli.cli.command import command
 from fbrag_cli.cli.console import Console
-from fbrag_cli.cli.groups import takes
-from fbrag_cli.cli.inputs import check_outputs, files_of
-from fbrag_cli.cli.method_options import MethodKnobs, MethodOptions, chosen_method
-from fbrag_cli.cli.options import BatchOptions, PasswordOptions, RunOptions
+from fbrag_cli.cli.method_options import MethodOptions
+from fbrag_cli.cli.options import BatchOptions, Options, PasswordOptions, RunOptions, check_outputs, files_of
 from fbrag_cli.cli.progress_line import progress_line
 from fbrag_cli.cli.session import open_session
 from fbrag_cli.cli.signals import limit_time
@@ -32,19 +31,17 @@ if TYPE_CHECKING:
     from fbrag_cli.batch.run import BatchSettings
 
 
-@dataclass(frozen=True, slots=True)
-class BatchCommand:
+class BatchCommand(Options):
     batch: BatchOptions
     document: PasswordOptions
     reading: DocumentSettings
     method: MethodOptions
-    knobs: MethodKnobs  # type: ignore[valid-type]
     models: ModelSettings
     cache: CacheSettings
     run: RunOptions
 
 
-@takes(BatchCommand)
+@command(BatchCommand)
 def batch(console: Console, command: BatchCommand) -> int:
     """Answer many questions on many documents, a row each.
 
@@ -54,7 +51,7 @@ def batch(console: Console, command: BatchCommand) -> int:
       fbrag batch contracts/ -Q questions.txt -o answers.csv --html answers.html
       fbrag batch --jobs jobs.csv -o answers.csv --wide matrix.csv
       fbrag batch minutes/ --together -Q questions.txt | jq -r .answer
-
+    \f
     A run that was stopped goes on where it was, when it is started again; --html and --wide then hold all rows. Exit code 1: some
     rows have an error.
     With --engine ray, rows come document by document, in the order in which they are ready. All nodes have fbrag and Ray, and see
@@ -71,7 +68,7 @@ def batch(console: Console, command: BatchCommand) -> int:
 
     options, at_once = command.batch, command.batch.at_once
     if options.together:
-        command = replace(command, reading=_without_own(options, command.reading))
+        command.reading = _without_own(options, command.reading)
     jobs, cluster = _jobs(command, console), _cluster(command)
     with (
         progress_line(console) as line,
@@ -175,7 +172,7 @@ def _settings(
 ) -> BatchSettings:
     from fbrag_cli.batch.run import BatchSettings
 
-    method = chosen_method(command.method, command.knobs, on_gpu=workers.gpus > 0 if workers else session.on_gpu)
+    method = command.method.chosen(on_gpu=workers.gpus > 0 if workers else session.on_gpu)
     choice = Choice(retriever=command.method.retriever)
     session.prepare(method, choice)
     return BatchSettings(

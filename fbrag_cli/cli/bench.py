@@ -5,12 +5,12 @@ from __future__ import annotations
 import json as json_format
 import re
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from fbrag_cli.cli.command import command
 from fbrag_cli.cli.console import Console
-from fbrag_cli.cli.groups import takes
-from fbrag_cli.cli.options import RunOptions, arguments, option
+from fbrag_cli.cli.options import Options, RunOptions, arguments, option
 from fbrag_cli.cli.progress_line import progress_line
 from fbrag_cli.cli.session import open_session
 from fbrag_cli.cli.signals import limit_time
@@ -29,8 +29,7 @@ _TOKENS, _SAMPLES = {"cpu": "1k", "gpu": "8k"}, {"cpu": 3, "gpu": 5}  # that Sta
 _WORDS = 150_000  # of the synthetic text: a long novel
 
 
-@dataclass(frozen=True, slots=True)
-class BenchOptions:
+class BenchOptions(Options):
     documents: list[str] = arguments("a document whose text is read (invented words)", "[DOC]")
     tokens: str | None = option(
         None,
@@ -55,7 +54,7 @@ class BenchOptions:
     )
 
 
-@takes(BenchOptions, ModelSettings, RunOptions)
+@command(BenchOptions, ModelSettings, RunOptions)
 def bench(console: Console, options: BenchOptions, models: ModelSettings, run: RunOptions) -> int:
     """Measure how fast this machine loads models, scores a text, reads prompts and writes.
 

@@ -10,8 +10,8 @@ from glob import escape, glob
 from io import TextIOWrapper
 
 from fbrag_cli.cancellation import Cancellation
+from fbrag_cli.cli.command import command
 from fbrag_cli.cli.console import Console
-from fbrag_cli.cli.groups import takes
 from fbrag_cli.cli.progress_line import progress_line
 from fbrag_cli.cli.session import open_session
 from fbrag_cli.cli.signals import ctrl_c
@@ -26,20 +26,21 @@ from fbrag_cli.text.printable import counted, one_line
 _PROMPT = "> "
 
 
-@takes(ChatCommand)
+@command(ChatCommand)
 def chat(console: Console, options: ChatCommand) -> int:
     """Answer questions about documents, a line each; one may refer to those before it.
 
-    Each answer comes with its sources, as from `fbrag ask`. What was understood is shown. /help names the words that begin with a
-    slash; a space before it makes a question of such a line. Ctrl-C stops an answer, Ctrl-D ends the conversation, of which
-    nothing is kept. --timeout counts for each question. The exit code is 0 on a terminal; of lines from a pipe, it is that of the
-    first question that failed, else 1 if the document did not say, else 0.
+    Each answer comes with its sources, as from `fbrag ask`. What was understood is shown. Ctrl-D ends the conversation.
 
     \b
     Examples:
       fbrag chat book.txt
       fbrag chat reports/ --large http://localhost:8080/v1
       fbrag chat book.txt --json < questions.txt | jq -r .answer
+    \f
+    /help names the words that begin with a slash; a space before it makes a question of such a line. Ctrl-C stops an answer.
+    Nothing of a conversation is kept. --timeout counts for each question. The exit code is 0 on a terminal; of lines from a pipe,
+    it is that of the first question that failed, else 1 if the document did not say, else 0.
     """
     if "-" in [*options.chat.documents, options.chat.password_file]:
         raise FbragError("usage", "'-' is stdin, which carries the questions", "name a file in place of it")

@@ -10,17 +10,16 @@ from typing import TYPE_CHECKING, TextIO
 
 from fbrag_cli.cli.browser import shown_page
 from fbrag_cli.cli.console import Console
-from fbrag_cli.cli.inputs import check_outputs, files_of
-from fbrag_cli.cli.method_options import MethodKnobs, MethodOptions, chosen_method
-from fbrag_cli.cli.options import DocumentOptions, OutputOptions, QuestionRunOptions
+from fbrag_cli.cli.method_options import MethodOptions
+from fbrag_cli.cli.options import DocumentOptions, Options, OutputOptions, QuestionRunOptions, check_outputs, files_of
 from fbrag_cli.cli.progress_line import ProgressLine, progress_line
 from fbrag_cli.cli.session import open_session
 from fbrag_cli.cli.signals import limit_time
 from fbrag_cli.cli.streams import open_output, open_page, open_stdin, read_password
 from fbrag_cli.cli.usage import EXAMPLE, check_words
 from fbrag_cli.errors import FbragError
-from fbrag_cli.methods.choosing import reading_more
 from fbrag_cli.methods.method import Method
+from fbrag_cli.methods.registry import reading_more
 from fbrag_cli.session.session import Choice, Session
 from fbrag_cli.session.settings import CacheSettings, DocumentSettings, ModelSettings
 from fbrag_cli.text.printable import counted, dumps
@@ -30,15 +29,13 @@ if TYPE_CHECKING:
     from fbrag_cli.indexing.collect import Collection
 
 
-@dataclass(frozen=True, slots=True)
-class QuestionOptions:
+class QuestionOptions(Options):
     """The options that `ask` and `explain` share."""
 
     output: OutputOptions
     document: DocumentOptions
     reading: DocumentSettings
     method: MethodOptions
-    knobs: MethodKnobs  # type: ignore[valid-type]
     models: ModelSettings
     cache: CacheSettings
     run: QuestionRunOptions
@@ -91,10 +88,7 @@ def read_question(options: QuestionOptions, session: Session, console: Console, 
     answering: whether the large model is needed. Raises FbragError as `Session.check` and `collect`, and `usage`.
     """
     paths, text = _split(options.document, console)
-    plain, choice = (
-        chosen_method(options.method, options.knobs, on_gpu=session.on_gpu),
-        Choice(retriever=options.method.retriever),
-    )
+    plain, choice = options.method.chosen(on_gpu=session.on_gpu), Choice(retriever=options.method.retriever)
     session.check(plain, choice, answering=answering)
     collection = collect(session, paths, options, console)
     method = reading_more(session.suited(plain, choice), options.run.more)

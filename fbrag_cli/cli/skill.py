@@ -5,11 +5,11 @@ from __future__ import annotations
 import sys
 from importlib.resources import files
 
+from fbrag_cli.cli.command import command
 from fbrag_cli.cli.console import Console
-from fbrag_cli.cli.groups import takes
 
 
-@takes()
+@command()
 def skill(console: Console) -> None:
     """Print a skill for agents: how to answer from documents with fbrag.
 

@@ -6,22 +6,20 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.cli.answer_writer import AnswerWriter
 from fbrag_cli.cli.console import Console
-from fbrag_cli.cli.inputs import check_outputs
 from fbrag_cli.cli.live import Preview
-from fbrag_cli.cli.method_options import MethodKnobs, MethodOptions, chosen_method
-from fbrag_cli.cli.options import AnswerOptions, PasswordOptions, RunOptions, arguments, option
+from fbrag_cli.cli.method_options import MethodOptions
+from fbrag_cli.cli.options import AnswerOptions, Options, PasswordOptions, RunOptions, arguments, check_outputs, option
 from fbrag_cli.cli.progress_line import ProgressLine
 from fbrag_cli.cli.streams import open_output, print_after_error, read_password
 from fbrag_cli.corpus import Excerpt
 from fbrag_cli.errors import ExitCode, FbragError
-from fbrag_cli.methods.choosing import reading_more
+from fbrag_cli.methods.registry import reading_more
 from fbrag_cli.progress import Listener
 from fbrag_cli.session.asked import Asked
 from fbrag_cli.session.conversation import Conversation, Exchange
@@ -40,7 +38,6 @@ _PATIENCE = 3  # presses of Ctrl-C while one call runs, after which the process 
 _ROWS = 20  # chunks of /explain, as of `fbrag explain`
 
 
-@dataclass(frozen=True, slots=True)
 class ChatOptions(PasswordOptions):
     documents: list[str] = arguments("documents; of a folder, all its files", "DOC...")
     format: str = option(
@@ -58,13 +55,11 @@ class ChatOptions(PasswordOptions):
     )
 
 
-@dataclass(frozen=True, slots=True)
-class ChatCommand:
+class ChatCommand(Options):
     chat: ChatOptions
     answer: AnswerOptions
     reading: DocumentSettings
     method: MethodOptions
-    knobs: MethodKnobs  # type: ignore[valid-type]
     models: ModelSettings
     cache: CacheSettings
     run: RunOptions
@@ -86,7 +81,7 @@ class Talk:
         self._n_out, self._n_more = 0, 0
         self._running: Cancellation | None = None
         self._presses, self._stopped = 0, False
-        method = chosen_method(options.method, options.knobs, on_gpu=session.on_gpu)
+        method = options.method.chosen(on_gpu=session.on_gpu)
         choice = Choice(retriever=options.method.retriever)
         session.check(method, choice)
         self._password = read_password(options.chat.password_file, console)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from fbrag_cli.cli.command import command
 from fbrag_cli.cli.console import Console
-from fbrag_cli.cli.groups import takes
-from fbrag_cli.cli.listen import ListenOptions
+from fbrag_cli.cli.options import ListenOptions
 from fbrag_cli.cli.serve import ServerSettings, run_server, socket_path
 
 
-@takes(ListenOptions, ServerSettings)
+@command(ListenOptions, ServerSettings)
 def ui(console: Console, options: ListenOptions, settings: ServerSettings) -> int:
     """Open a page in the browser that answers questions about documents.
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from fbrag_cli.methods.knobs import Setting
+from fbrag_cli.settings import Setting
 from fbrag_cli.storage.config_file import ConfigFile
 
 Status = Literal["ok", "warn", "fail"]

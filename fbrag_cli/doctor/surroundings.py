@@ -7,7 +7,7 @@ from collections.abc import Collection
 
 from fbrag_cli.doctor.check import Check, Situation
 from fbrag_cli.errors import FbragError
-from fbrag_cli.methods.knobs import effective
+from fbrag_cli.settings import effective
 from fbrag_cli.storage.cache import Cache
 from fbrag_cli.storage.config_file import load
 from fbrag_cli.storage.places import cache_dir, is_nowhere

@@ -8,9 +8,9 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from fbrag_cli.corpus import Chunk, Corpus, Excerpt
-from fbrag_cli.methods.knobs import knob
 from fbrag_cli.methods.method import Method, Tools
 from fbrag_cli.progress import Event, stage
+from fbrag_cli.settings import knob
 from fbrag_cli.trace import Scores, Stage, Trace
 
 if TYPE_CHECKING:

@@ -13,11 +13,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from fbrag_cli.generation.cached import Reuse
 from fbrag_cli.generation.process import set_environment
 from fbrag_cli.generation.server.address import is_server
-from fbrag_cli.methods.choosing import choose_method
-from fbrag_cli.methods.knobs import settings_of
 from fbrag_cli.methods.method import Method, ModelTools, Role
 from fbrag_cli.methods.registry import DEFAULT as FB_RAG
-from fbrag_cli.methods.registry import find_method
+from fbrag_cli.methods.registry import choose_method, find_method
 from fbrag_cli.progress import Event, Listener, stage
 from fbrag_cli.session.asked import Asked, warn
 from fbrag_cli.session.models import Fetch, Models
@@ -25,6 +23,7 @@ from fbrag_cli.session.placement import check_gpu
 from fbrag_cli.session.retrievers import BM25, Retrievers
 from fbrag_cli.session.settings import CacheSettings, DocumentSettings, ModelSettings
 from fbrag_cli.session.shelf import Lease
+from fbrag_cli.settings import settings_of
 from fbrag_cli.storage.files import sha256_of
 
 if TYPE_CHECKING:
@@ -350,7 +349,7 @@ def ask(
         if isinstance(method, str):
             if unknown := sorted(settings.keys() - settings_of(find_method(method)).keys()):
                 raise TypeError(f"{method} has no setting {unknown[0]!r}")
-            method, settings = choose_method(method, settings, on_gpu=session.on_gpu), {}
+            method, settings = choose_method({"method": method, **settings}, on_gpu=session.on_gpu), {}
         method = replace(method, **settings)
         collection = session.collect([os.fspath(path) for path in paths], chunk_words=method.chunk_words)
         return session.ask(question, collection, method).answer()

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, ClassVar
 
 from fbrag_cli.corpus import Corpus
 from fbrag_cli.errors import FbragError
-from fbrag_cli.methods.knobs import knob
 from fbrag_cli.methods.method import Tools
 from fbrag_cli.methods.ranking import ChunkMethod, matching
 from fbrag_cli.retrieval import Windowed
+from fbrag_cli.settings import knob
 from fbrag_cli.trace import Trace
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class OrderPreserving(ChunkMethod):
         "weight of the best 60 terms beside a chunk's score; 0 as in the paper",
         minimum=0,
         maximum=1e6,
-        group="Advanced",
+        expert=True,
         metavar="X",
     )
 
@@ -47,6 +47,6 @@ class OrderPreserving(ChunkMethod):
         if not self.window_weight:
             return backward
         if not isinstance(tools.retriever, Windowed):
-            what = f"--window-weight needs the retriever bm25, not {tools.retriever.name}"
-            raise FbragError("usage", what, "leave out --window-weight, or --retriever")
+            what = f"--set window-weight needs the retriever bm25, not {tools.retriever.name}"
+            raise FbragError("usage", what, "leave out window-weight, or --retriever")
         return backward + self.window_weight * tools.retriever.window_scores(question, tools.corpus)
