@@ -201,8 +201,8 @@ def _declared(record: type[Any]) -> dict[str, Field[Any]]:
 def _made(name: str, declared: Field[Any], hint: Any) -> Setting:
     about = declared.metadata["setting"]
     kind, choices, is_list = _kind_of(hint)
-    found = {"name": name, "kind": kind, "choices": choices, "default": declared.default, "separator": " " if is_list else ""}
-    found |= about
+    found: dict[str, Any] = {"name": name, "kind": kind, "choices": choices, "default": declared.default}
+    found |= {"separator": " " if is_list else "", **about}
     if not found.get("flags"):
         found["flags"] = (f"--{name.replace('_', '-')}",)
     if "variables" not in found:

@@ -72,12 +72,7 @@ class EvalOptions(Options):
         metavar="FILE",
     )
     max_tokens: int | None = option(
-        None,
-        "--max-tokens",
-        help="length limit of an answer (that of --prompts, else 64)",
-        group="Run",
-        metavar="N",
-        min=1,
+        None, "--max-tokens", help="length limit of an answer (that of --prompts, else 64)", group="Run", metavar="N", min=1
     )
     abstain: bool | None = option(
         None,
@@ -121,7 +116,7 @@ class EvalOptions(Options):
     def presets(self) -> list[str]:
         """The presets of --preset, and those of --fast and --thorough."""
         named = [name for name, given in (("fast", self.preset_fast), ("thorough", self.preset_thorough)) if given]
-        return list(dict.fromkeys([*([] if named and self.preset == (PLAIN,) else self.preset), *named]))
+        return list(dict.fromkeys([*([] if named and [*self.preset] == [PLAIN] else self.preset), *named]))
 
 
 class EvalCommand(Options):

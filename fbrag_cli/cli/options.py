@@ -20,7 +20,7 @@ from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.cli.console import ColorMode, Console
 from fbrag_cli.errors import FbragError
 from fbrag_cli.session.settings import CacheSettings, DocumentSettings, ModelSettings
-from fbrag_cli.settings import Effective, Setting, Value, effective, settings_of
+from fbrag_cli.settings import Effective, Setting, effective, settings_of
 from fbrag_cli.storage.config_file import Config, ConfigFile, load, locate
 from fbrag_cli.text.near import suggestion
 
@@ -460,8 +460,8 @@ class ListenOptions(ParallelOptions):
 # -- the configuration file ------------------------------------------------------------------------------------------------------
 
 _FIRST = 5  # unknown keys that are named; each is compared with all that are known
-_IN_FILE = (GlobalOptions, OutputOptions, AnswerOptions, ExplainOptions, DocumentSettings, ModelSettings, CacheSettings)
-_IN_FILE += (RunOptions, ListenOptions, BatchOptions)
+_COMMANDS = (GlobalOptions, OutputOptions, AnswerOptions, ExplainOptions, RunOptions, ListenOptions, BatchOptions)
+_IN_FILE = (*_COMMANDS, DocumentSettings, ModelSettings, CacheSettings)
 
 
 def known_keys() -> dict[str, Setting]:
@@ -502,7 +502,7 @@ def value_of(setting: Setting, config: Config, environ: Mapping[str, str]) -> Ef
     return found
 
 
-def configured(console: Console, *names: str) -> list[Value | None]:
+def configured(console: Console, *names: str) -> list[Any]:
     """Return the values that count without flags, of settings of the models and of the cache."""
     keys = keys_of(ModelSettings, CacheSettings)
     config = load(locate(console.config, os.environ), keys)

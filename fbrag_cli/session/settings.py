@@ -18,8 +18,8 @@ class ModelSettings:
 
     large: str | None = knob(
         None,
-        "model that answers: a name of 'fbrag models list', a GGUF file, a server (http://host:port/v1#name), or local, the server "
-        "that runs here",
+        "model that answers: a name of 'fbrag models list', a GGUF file, a server (http://host:port/v1#name), or local, "
+        "the server that runs here",
         flags=("-m", "--large"),
         group="Models",
         metavar="MODEL",

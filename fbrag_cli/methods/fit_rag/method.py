@@ -60,9 +60,7 @@ class FitRag(Method):
     )
     self_knowledge: bool = knob(False, "answer without the document where the model is likely to know the answer", expert=True)
     prompt_style: Literal["short", "paper"] = knob(
-        "short",
-        "paper: the answer with its reason, and a background passage where the document is not read",
-        expert=True,
+        "short", "paper: the answer with its reason, and a background passage where the document is not read", expert=True
     )
     fit_rag: str | None = knob(None, "folder that 'fbrag train fit-rag' wrote", varies="none", expert=True, metavar="FOLDER")
 
