@@ -154,7 +154,7 @@ def _text_of(file: str) -> str:
 
 
 def reading_more(method: Method, more: int) -> Method:
-    """Return the method that reads as much again for each --more. Raises FbragError `usage` where what it reads is fixed."""
+    """Return the method that reads `more` portions more. Raises FbragError `usage` if what it reads is fixed."""
     if not more:
         return method
     if (larger := method.with_more(more)) is None:

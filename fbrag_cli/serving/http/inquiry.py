@@ -11,7 +11,7 @@ from starlette.requests import Request
 
 from fbrag_cli.errors import FbragError
 from fbrag_cli.methods.registry import PLAIN, PRESETS, all_settings, choose_method
-from fbrag_cli.session.session import Choice
+from fbrag_cli.query import ModelNames
 from fbrag_cli.text.near import suggestion
 from fbrag_cli.text.printable import byte_size, one_line
 
@@ -38,7 +38,7 @@ class Inquiry:
     question: str
     documents: tuple[str, ...] = ()
     method: Method
-    choice: Choice
+    models: ModelNames
     conversation: str | None = None
     find: str | None = None
 
@@ -58,7 +58,7 @@ class Inquiry:
             question=_text(body, "question", _LONGEST_QUESTION).strip() or _refuse("question: it is empty", "ask something"),
             documents=_documents(body),
             method=_method(body, on_gpu=session.on_gpu),
-            choice=_choice(body, session),
+            models=_models(body, session),
             conversation=_text(body, "conversation", _LONGEST_ID) if body.get("conversation") is not None else None,
             find=_text(body, "find", _LONGEST_QUESTION) if body.get("find") is not None else None,
         )
@@ -69,7 +69,7 @@ class Inquiry:
             self.question,
             self.documents,
             method=self.method,
-            choice=self.choice,
+            models=self.models,
             conversation=self.conversation,
             answering=answering,
         )
@@ -169,7 +169,7 @@ def _is_free(setting: Setting) -> bool:
     return setting.kind is str and not (setting.choices or setting.words or setting.form)
 
 
-def _choice(body: Mapping[str, Any], session: Session) -> Choice:
+def _models(body: Mapping[str, Any], session: Session) -> ModelNames:
     models = _object(body, "models")
     for role, name in models.items():
         if role not in ("small", "large"):
@@ -177,4 +177,4 @@ def _choice(body: Mapping[str, Any], session: Session) -> Choice:
         if name is not None and (not isinstance(name, str) or name not in usable_models(session)):
             shown = one_line(name, _SHOWN) if isinstance(name, str) else "that"
             _refuse(f"models.{role}: {shown} is not here", f"one of {', '.join(usable_models(session))}")
-    return Choice(small=models.get("small"), large=models.get("large"))
+    return ModelNames(models.get("small"), models.get("large"))
