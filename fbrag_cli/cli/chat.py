@@ -59,7 +59,11 @@ class ChatOptions(PasswordOptions):
     json: bool = option(False, "--json", help="short for --format json", group="Output", envvar=None)
     exit_zero: bool = option(False, "--exit-zero", help="exit 0 also where nothing is found", group="Output")
     plain: bool = option(
-        False, "--plain", help="ask each question as it is typed: none is made whole from those before it", group="Method"
+        False,
+        "--plain",
+        help="ask each question as it is typed: none is made whole from those before it",
+        group="Method",
+        once=True,
     )
 
 

@@ -140,7 +140,7 @@ class GlobalOptions(Options):
 
 class PasswordOptions(Options):
     password_file: str | None = option(
-        None, help="file with the password of an encrypted PDF; '-' is stdin", group="Document", metavar="FILE"
+        None, help="file with the password of an encrypted PDF; '-' is stdin", group="Document", metavar="FILE", once=True
     )
 
 

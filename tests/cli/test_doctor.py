@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from fbrag_cli.cli.config_keys import known_keys
 from fbrag_cli.cli.doctor import known_variables
+from fbrag_cli.cli.options import known_keys
 from fbrag_cli.doctor import Check, Situation, installation, models, probe, surroundings
 from fbrag_cli.models.store import ModelFile
 from fbrag_cli.storage.config_file import ConfigFile
