@@ -14,22 +14,19 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable
 from contextlib import redirect_stderr, redirect_stdout
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import get_type_hints
 
 import pytest
 
 from fbrag_cli.cancellation import Cancellation
-from fbrag_cli.cli.config_keys import known_keys
 from fbrag_cli.cli.doctor import known_variables
 from fbrag_cli.cli.explain import explain
-from fbrag_cli.cli.groups import hint_of, option_of
 from fbrag_cli.cli.main import run
+from fbrag_cli.cli.options import known_keys
 from fbrag_cli.doctor import probe
 from fbrag_cli.documents.load import load
 from fbrag_cli.errors import FbragError
-from fbrag_cli.methods.knobs import kind_of
 from tests.conftest import Run
 from tests.hostile import MADE, NAMES, ROWS, VALUES, mutants, spoiled, written
 
@@ -139,20 +136,17 @@ def test_every_name_is_printed_and_nothing_more(here: Here) -> None:
 
 def _options() -> list[str]:
     """The long options of `explain` that take a value, but for those that name a time for all of this process."""
-    found = []
-    for group in explain.groups:  # type: ignore[attr-defined]
-        hints = get_type_hints(group)
-        for each in fields(group):
-            if each.name != "arguments" and kind_of(hint_of(each, hints))[0] is not bool:
-                declared = option_of(each)  # Typer takes the first name for the default until it makes the command
-                found += [name for name in (declared.default, *(declared.param_decls or ())) if name.startswith("--")][:1]
-    return sorted(set(found) - {"--timeout"})
+    valued = [each for name, each in explain.settings.items() if each.kind is not bool and name != "arguments"]
+    return sorted({each.typed for each in valued} - {"--timeout"})
 
 
 @pytest.mark.parametrize("option", _options())
 def test_some_values_of_every_option_are_taken_or_refused(here: Here, option: str) -> None:
     for value in _some(VALUES, 3, option):
-        done = here("explain", "--method", "vanilla", "--offline", "fine.txt", "brig?", option, value)
+        flag, _, name = option.partition(" ")  # of "--set top-k"
+        done = here(
+            "explain", "--method", "vanilla", "--offline", "fine.txt", "brig?", flag, f"{name}={value}" if name else value
+        )
         done.within(*((0, 1) if option == "--find" else (0, 2, 3, 4, 5)))
     assert {*os.listdir("..")} <= {"cache", "run", "work"}
 

@@ -145,7 +145,7 @@ def test_a_batch_over_everything_hostile_has_a_row_for_each_question(here: Here,
 def test_every_trained_folder_is_used_or_refused(here: Here, tmp_path: Path) -> None:
     folder = write(tmp_path / "work" / "made", words=list_words())
     Path("two.txt").write_text("The brig sailed at noon. " * 90 + "Tamsin Vale kept the lamp. " * 90)
-    command = ("explain", "--method", "r2ag", "--r2ag", "made", "two.txt", "Who kept the lamp?")
+    command = ("explain", "--method", "r2ag", "--set", "r2ag=made", "two.txt", "Who kept the lamp?")
     honest = json.loads((folder / "r2ag.json").read_text())
 
     def used() -> None:

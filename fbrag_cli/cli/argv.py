@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+
+from fbrag_cli.errors import FbragError
 
 #: The commands, in the order of the help, each with the first sentence of its own help.
 COMMANDS: Mapping[str, str] = {
@@ -28,12 +29,6 @@ COMMANDS: Mapping[str, str] = {
 
 _WITH_FORMATS = ("ask", "chat", "explain", "eval")
 _FORM = re.compile(r"(?:--format(?:=|$)|-[aqvy]*f)(.*)")
-_EAGER = {"-h", "--help", "--help-all", "-V", "--version"}
-
-
-def before_dashes(arguments: list[str]) -> list[str]:
-    """Return the arguments before "--": only these can be options."""
-    return arguments[: arguments.index("--")] if "--" in arguments else arguments
 
 
 def value_of(option: str, arguments: Sequence[str]) -> str | None:
@@ -68,18 +63,9 @@ def with_options_for_words(arguments: Sequence[str]) -> list[str]:
     return found
 
 
-def asks_for_help(arguments: Sequence[str]) -> bool:
-    """Return whether the arguments ask for a help or the version, which read no configuration."""
-    return not _EAGER.isdisjoint(arguments)
-
-
-def is_quiet(arguments: Sequence[str]) -> bool:
-    return any(argument == "--quiet" or re.fullmatch(r"-[aqvy]*q[aqvy]*", argument) for argument in arguments)
-
-
-def in_json(arguments: list[str], defaults: Mapping[str, Any]) -> bool:
-    """Return whether an error is JSON too: by the command line, else by FBRAG_FORMAT, else by the `defaults` of the file."""
-    flags = before_dashes(arguments)
+def in_json(arguments: list[str]) -> bool:
+    """Return whether an error is JSON too: by the command line, else by FBRAG_FORMAT, else by the configuration file."""
+    flags = arguments[: arguments.index("--")] if "--" in arguments else arguments  # only these can be options
     if "--json" in flags:
         return True
     form, rest = "", iter(flags)
@@ -90,5 +76,17 @@ def in_json(arguments: list[str], defaults: Mapping[str, Any]) -> bool:
     if command not in COMMANDS:
         command = "ask"  # a word that is no command was meant for it
     if not form and command in _WITH_FORMATS:
-        form = os.environ.get("FBRAG_FORMAT") or defaults.get(command, {}).get("format", "")
+        form = os.environ.get("FBRAG_FORMAT") or ("" if command == "eval" else _format_of_file(flags))
     return form in ("json", "jsonl")
+
+
+def _format_of_file(flags: Sequence[str]) -> str:
+    from fbrag_cli.cli.options import OutputOptions
+    from fbrag_cli.settings import settings_of
+    from fbrag_cli.storage.config_file import load, locate
+
+    try:
+        file = load(locate(value_of("--config", flags), os.environ), {"format": settings_of(OutputOptions)["format"]})
+    except FbragError:  # a file that cannot be read says nothing
+        return ""
+    return str(file.values.get("format", ""))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from fbrag_cli.cli.answer import AnswerWriter, answer
+from fbrag_cli.cli.command import command
 from fbrag_cli.cli.console import Console
-from fbrag_cli.cli.groups import takes
 from fbrag_cli.cli.options import AnswerOptions
 from fbrag_cli.cli.question import QuestionOptions, open_question, planned, read_question
 from fbrag_cli.cli.streams import print_after_error
@@ -14,12 +14,11 @@ from fbrag_cli.cli.usage import typed_with
 from fbrag_cli.errors import ExitCode
 
 
-@dataclass(frozen=True, slots=True)
 class AskOptions(QuestionOptions):
     answer: AnswerOptions
 
 
-@takes(AskOptions)
+@command(AskOptions)
 def ask(console: Console, options: AskOptions) -> int:
     """Answer a question from a document, and show the chunks that the answer rests on.
 

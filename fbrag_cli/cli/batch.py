@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -15,12 +15,11 @@ from fbrag_cli.batch import rows as sheet
 from fbrag_cli.batch import run
 from fbrag_cli.batch.jobs import Job, by_document, every, read_jobs, read_questions, shard
 from fbrag_cli.batch.run import BatchSettings, Earlier, earlier
+from fbrag_cli.cli.command import command
 from fbrag_cli.cli.console import Console
-from fbrag_cli.cli.groups import takes
-from fbrag_cli.cli.inputs import check_outputs, files_of
 from fbrag_cli.cli.live import ProgressLine, progress_line
-from fbrag_cli.cli.method_options import MethodKnobs, MethodOptions, chosen_method
-from fbrag_cli.cli.options import BatchOptions, PasswordOptions, RunOptions
+from fbrag_cli.cli.method_options import MethodOptions
+from fbrag_cli.cli.options import BatchOptions, Options, PasswordOptions, RunOptions, check_outputs, files_of
 from fbrag_cli.cli.session import open_session
 from fbrag_cli.cli.signals import Terminated, limit_time
 from fbrag_cli.cli.streams import is_special, open_output, open_stdin, read_password
@@ -38,19 +37,17 @@ if TYPE_CHECKING:
     from fbrag_cli.batch.on_ray import Workers
 
 
-@dataclass(frozen=True, slots=True)
-class BatchCommand:
+class BatchCommand(Options):
     batch: BatchOptions
     document: PasswordOptions
     reading: DocumentSettings
     method: MethodOptions
-    knobs: MethodKnobs  # type: ignore[valid-type]
     models: ModelSettings
     cache: CacheSettings
     run: RunOptions
 
 
-@takes(BatchCommand)
+@command(BatchCommand)
 def batch(console: Console, command: BatchCommand) -> int:
     """Answer many questions on many documents, a row each.
 
@@ -60,7 +57,7 @@ def batch(console: Console, command: BatchCommand) -> int:
       fbrag batch contracts/ -Q questions.txt -o answers.csv --html answers.html
       fbrag batch --jobs jobs.csv -o answers.csv --wide matrix.csv
       fbrag batch minutes/ --together -Q questions.txt | jq -r .answer
-
+    \f
     A run that was stopped goes on where it was, when it is started again; --html and --wide then hold all rows. Exit code 1: some
     rows have an error.
     With --engine ray, rows come document by document, in the order in which they are ready. All nodes have fbrag and Ray, and see
@@ -75,7 +72,7 @@ def batch(console: Console, command: BatchCommand) -> int:
         limit_time(command.run.timeout, console.cancellation)
     options, at_once = command.batch, command.batch.at_once
     if options.together:
-        command = replace(command, reading=_without_own(options, command.reading))
+        command.reading = _without_own(options, command.reading)
     jobs, cluster = _jobs(command, console), _cluster(command)
     with (
         progress_line(console) as line,
@@ -173,7 +170,7 @@ def _jobs(command: BatchCommand, console: Console) -> list[Job]:
 def _settings(
     command: BatchCommand, session: Session, console: Console, workers: Workers | None, at_once: int | None
 ) -> BatchSettings:
-    method = chosen_method(command.method, command.knobs, on_gpu=workers.gpus > 0 if workers else session.on_gpu)
+    method = command.method.chosen(on_gpu=workers.gpus > 0 if workers else session.on_gpu)
     session.prepare(method, retriever=command.method.retriever)
     return BatchSettings(
         method=method,

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json as json_format
 import re
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from fbrag_cli.cli.command import command
 from fbrag_cli.cli.console import Console
-from fbrag_cli.cli.groups import takes
 from fbrag_cli.cli.live import progress_line
-from fbrag_cli.cli.options import RunOptions, arguments, option
+from fbrag_cli.cli.options import Options, RunOptions, arguments, option
 from fbrag_cli.cli.session import open_session
 from fbrag_cli.cli.signals import limit_time
 from fbrag_cli.errors import ExitCode, FbragError
@@ -29,16 +29,10 @@ _TOKENS, _SAMPLES = {"cpu": "1k", "gpu": "8k"}, {"cpu": 3, "gpu": 5}  # that Sta
 _WORDS = 150_000  # of the synthetic text: a long novel
 
 
-@dataclass(frozen=True, slots=True)
-class BenchOptions:
+class BenchOptions(Options):
     documents: list[str] = arguments("a document whose text is read (invented words)", "[DOC]")
     tokens: str | None = option(
-        None,
-        "--tokens",
-        help="lengths of prompts: 8k,32k (8k on a GPU, 1k on a CPU)",
-        group="Bench",
-        metavar="N,…",
-        envvar=None,
+        None, "--tokens", help="lengths of prompts: 8k,32k (8k on a GPU, 1k on a CPU)", group="Bench", metavar="N,…", envvar=None
     )
     samples: int | None = option(
         None, "--samples", help="samples written at once (5 on a GPU, 3 on a CPU)", group="Bench", metavar="K", min=1, max=64
@@ -55,7 +49,7 @@ class BenchOptions:
     )
 
 
-@takes(BenchOptions, ModelSettings, RunOptions)
+@command(BenchOptions, ModelSettings, RunOptions)
 def bench(console: Console, options: BenchOptions, models: ModelSettings, run: RunOptions) -> int:
     """Measure how fast this machine loads models, scores a text, reads prompts and writes.
 

@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
-import typer
-
-from fbrag_cli.cli.config_keys import configured
+from fbrag_cli.cli.command import Group
 from fbrag_cli.cli.console import Console
-from fbrag_cli.cli.groups import takes
-from fbrag_cli.cli.help import Command, Group
-from fbrag_cli.cli.options import option
+from fbrag_cli.cli.options import Options, configured, option
 from fbrag_cli.errors import ExitCode, FbragError
 from fbrag_cli.storage.cache import Cache
 from fbrag_cli.storage.places import cache_dir, is_nowhere
@@ -27,7 +22,7 @@ Examples:
   fbrag cache clear --older-than 30d
 """
 
-cache_app = typer.Typer(cls=Group, help=HELP, no_args_is_help=True, rich_markup_mode=None)
+cache = Group("cache", HELP)
 
 # Kinds that can be named even when the cache has no entry of them.
 _KINDS = ("checks", "corpora", "documents", "embeddings", "listings", "pace", "samples")
@@ -35,13 +30,11 @@ _UNIT_SECONDS = {"m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 _ELSEWHERE = "set FBRAG_CACHE_DIR to another folder"
 
 
-@dataclass(frozen=True, slots=True)
-class SizeOptions:
+class SizeOptions(Options):
     json: bool = option(False, "--json", help="one JSON object", group="Output", envvar=None)
 
 
-@dataclass(frozen=True, slots=True)
-class ClearOptions:
+class ClearOptions(Options):
     older_than: str | None = option(
         None,
         "--older-than",
@@ -61,8 +54,7 @@ class ClearOptions:
     )
 
 
-@cache_app.command("dir", cls=Command)
-@takes()
+@cache.command()
 def dir_(console: Console) -> None:
     """Print the folder of the cache, which may not exist yet. FBRAG_CACHE_DIR changes it.
 
@@ -75,8 +67,7 @@ def dir_(console: Console) -> None:
     print(printable(str(folder)))
 
 
-@cache_app.command(cls=Command)
-@takes(SizeOptions)
+@cache.command(SizeOptions)
 def size(console: Console, options: SizeOptions) -> None:
     """Print the entries and bytes of each kind. Beyond the limit the least recently used entries are deleted.
 
@@ -85,22 +76,21 @@ def size(console: Console, options: SizeOptions) -> None:
       fbrag cache size
       fbrag cache size --json | jq .bytes
     """
-    cache = _cache(console)
-    sizes = cache.size()
+    opened = _cache(console)
+    sizes = opened.size()
     entries, total = (sum(column) for column in zip((0, 0), *sizes.values(), strict=True))
     if options.json:
         kinds = [{"kind": kind, "entries": count, "bytes": bytes_} for kind, (count, bytes_) in sizes.items()]
-        record = {"path": str(cache.root), "kinds": kinds, "entries": entries, "bytes": total, "limit": cache.limit}
+        record = {"path": str(opened.root), "kinds": kinds, "entries": entries, "bytes": total, "limit": opened.limit}
         print(dumps({"schema": "fbrag.cache/1", **record}))
         return
     rows = [("KIND", "ENTRIES", "SIZE"), *((kind, str(count), byte_size(bytes_)) for kind, (count, bytes_) in sizes.items())]
-    rows.append(("total", str(entries), f"{byte_size(total)} of {byte_size(cache.limit)}"))
+    rows.append(("total", str(entries), f"{byte_size(total)} of {byte_size(opened.limit)}"))
     for line in aligned(rows):
         print(line)
 
 
-@cache_app.command(cls=Command)
-@takes(ClearOptions)
+@cache.command(ClearOptions)
 def clear(console: Console, options: ClearOptions) -> int:
     """Delete cached entries; print the bytes freed. Asks on a terminal; 1 if the answer is no.
 
@@ -111,33 +101,33 @@ def clear(console: Console, options: ClearOptions) -> int:
       fbrag cache clear --kind corpora
     """
     age = _seconds(options.older_than)
-    cache = _cache(console)
-    kind = _known_kind(options.kind, cache)
-    sizes = [entry.bytes for entry in cache.entries(kind, age)]
+    opened = _cache(console)
+    kind = _known_kind(options.kind, opened)
+    sizes = [entry.bytes for entry in opened.entries(kind, age)]
     entries = f"{len(sizes)} {'entry' if len(sizes) == 1 else 'entries'} ({byte_size(sum(sizes))})"
-    if sizes and not console.confirms(f"delete {entries} of {cache.root}"):
+    if sizes and not console.confirms(f"delete {entries} of {opened.root}"):
         console.note("nothing is deleted")
         return ExitCode.NEGATIVE
     try:
-        print(cache.clear(kind, age))
+        print(opened.clear(kind, age))
     except OSError as error:
-        what = f"{error.filename or cache.root} cannot be deleted: {error.strerror}"
+        what = f"{error.filename or opened.root} cannot be deleted: {error.strerror}"
         raise FbragError("output", what, "check the permissions, and that no fbrag is running") from None
     return ExitCode.DONE
 
 
 def _cache(console: Console) -> Cache:
     """Return the user's cache. Raises FbragError `config` for a folder that is not fbrag's, or cannot be read."""
-    cache = Cache(cache_dir(), int(float(configured(console, "cache_limit")[0]) * 1e9))
+    found = Cache(cache_dir(), int(float(configured(console, "cache_limit")[0]) * 1e9))
     try:
-        cache.check_ours()
+        found.check_ours()
     except OSError as error:
-        raise FbragError("config", f"{cache.root} is not used as a cache: {error.strerror}", _ELSEWHERE) from None
-    return cache
+        raise FbragError("config", f"{found.root} is not used as a cache: {error.strerror}", _ELSEWHERE) from None
+    return found
 
 
-def _known_kind(kind: str | None, cache: Cache) -> str | None:
-    known = {*_KINDS, *cache.size()}
+def _known_kind(kind: str | None, opened: Cache) -> str | None:
+    known = {*_KINDS, *opened.size()}
     if kind in {None, *known}:
         return kind
     hint = suggestion(str(kind), known, f"one of {', '.join(sorted(known))}")

@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from glob import escape, glob
 from io import TextIOWrapper
@@ -15,18 +15,17 @@ from typing import TYPE_CHECKING
 
 from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.cli.answer import AnswerWriter, answer
+from fbrag_cli.cli.command import command
 from fbrag_cli.cli.console import Console
-from fbrag_cli.cli.groups import takes
-from fbrag_cli.cli.inputs import check_outputs
 from fbrag_cli.cli.live import ProgressLine, progress_line
-from fbrag_cli.cli.method_options import MethodKnobs, MethodOptions, chosen_method
-from fbrag_cli.cli.options import AnswerOptions, PasswordOptions, RunOptions, arguments, option
+from fbrag_cli.cli.method_options import MethodOptions
+from fbrag_cli.cli.options import AnswerOptions, Options, PasswordOptions, RunOptions, arguments, check_outputs, option
 from fbrag_cli.cli.session import open_session
 from fbrag_cli.cli.signals import ctrl_c
 from fbrag_cli.cli.streams import open_output, print_after_error, read_password
 from fbrag_cli.corpus import Passage
 from fbrag_cli.errors import ExitCode, FbragError, lacking
-from fbrag_cli.methods.choosing import reading_more
+from fbrag_cli.methods.registry import reading_more
 from fbrag_cli.progress import Listener
 from fbrag_cli.query import Query
 from fbrag_cli.session.conversation import Conversation, Exchange
@@ -47,7 +46,6 @@ _PATIENCE = 3  # presses of Ctrl-C while one call runs, after which the process 
 _ROWS = 20  # chunks of /explain, as of `fbrag explain`
 
 
-@dataclass(frozen=True, slots=True)
 class ChatOptions(PasswordOptions):
     documents: list[str] = arguments("documents; of a folder, all its files", "DOC...")
     format: str = option(
@@ -61,36 +59,39 @@ class ChatOptions(PasswordOptions):
     json: bool = option(False, "--json", help="short for --format json", group="Output", envvar=None)
     exit_zero: bool = option(False, "--exit-zero", help="exit 0 also where nothing is found", group="Output")
     plain: bool = option(
-        False, "--plain", help="ask each question as it is typed: none is made whole from those before it", group="Method"
+        False,
+        "--plain",
+        help="ask each question as it is typed: none is made whole from those before it",
+        group="Method",
+        once=True,
     )
 
 
-@dataclass(frozen=True, slots=True)
-class ChatCommand:
+class ChatCommand(Options):
     chat: ChatOptions
     answer: AnswerOptions
     reading: DocumentSettings
     method: MethodOptions
-    knobs: MethodKnobs  # type: ignore[valid-type]
     models: ModelSettings
     cache: CacheSettings
     run: RunOptions
 
 
-@takes(ChatCommand)
+@command(ChatCommand)
 def chat(console: Console, options: ChatCommand) -> int:
     """Answer questions about documents, a line each; one may refer to those before it.
 
-    Each answer comes with its sources, as from `fbrag ask`. What was understood is shown. /help names the words that begin with a
-    slash; a space before it makes a question of such a line. Ctrl-C stops an answer, Ctrl-D ends the conversation, of which
-    nothing is kept. --timeout counts for each question. The exit code is 0 on a terminal; of lines from a pipe, it is that of the
-    first question that failed, else 1 if the document did not say, else 0.
+    Each answer comes with its sources, as from `fbrag ask`. What was understood is shown. Ctrl-D ends the conversation.
 
     \b
     Examples:
       fbrag chat book.txt
       fbrag chat reports/ --large http://localhost:8080/v1
       fbrag chat book.txt --json < questions.txt | jq -r .answer
+    \f
+    /help names the words that begin with a slash; a space before it makes a question of such a line. Ctrl-C stops an answer.
+    Nothing of a conversation is kept. --timeout counts for each question. The exit code is 0 on a terminal; of lines from a pipe,
+    it is that of the first question that failed, else 1 if the document did not say, else 0.
     """
     if "-" in [*options.chat.documents, options.chat.password_file]:
         raise FbragError("usage", "'-' is stdin, which carries the questions", "name a file in place of it")
@@ -270,7 +271,7 @@ class Talk:
         self._writer, self._has_answer = _Writer(options, console, line), False  # of the documents that are open
         self._running: Cancellation | None = None
         self._presses, self._stopped = 0, False
-        method, retriever = chosen_method(options.method, options.knobs, on_gpu=session.on_gpu), options.method.retriever
+        method, retriever = options.method.chosen(on_gpu=session.on_gpu), options.method.retriever
         session.check(method, retriever=retriever)
         self._password = read_password(options.chat.password_file, console)
         with self._call() as cancellation:

@@ -1,13 +1,10 @@
-"""Tab completion: the words that may stand at the cursor, and the script by which a shell asks for them."""
+"""Tab completion: Typer's own, and the words that it offers for models and methods."""
 
 from __future__ import annotations
 
-import os
 import re
 import sys
 from typing import Any
-
-import typer
 
 from fbrag_cli.errors import ExitCode, FbragError
 
@@ -15,7 +12,8 @@ from fbrag_cli.errors import ExitCode, FbragError
 INSTRUCTION = "_FBRAG_COMPLETE"
 
 _SAFE = re.compile(r"[A-Za-z0-9][\w.+-]*", re.ASCII)  # zsh evaluates what it is offered, bash inserts it without quotes
-_SHELLS = ("bash", "zsh", "fish", "powershell", "pwsh")
+#: The shells that Typer has a script for.
+SHELLS = ("bash", "zsh", "fish", "powershell", "pwsh")
 
 
 def complete(command: Any) -> int:
@@ -24,10 +22,7 @@ def complete(command: Any) -> int:
     command: Typer's, for all of fbrag.
     """
     try:
-        from typer.completion import get_completion_inspect_parameters
-
-        get_completion_inspect_parameters()  # registers the shells
-        _join_values()
+        _register_shells()
         sys.modules["rich"] = None  # type: ignore[assignment]  # Typer loads it, if it is there, to take markup out of the help
         command.main([], "fbrag")
     except SystemExit as stop:  # Typer ends so; with 1 where the instruction or what was typed cannot be read
@@ -37,35 +32,23 @@ def complete(command: Any) -> int:
     return ExitCode.DONE
 
 
-def _join_values() -> None:
-    """Take the "=" out of bash's words: bash splits `--large=q` into three words, and Typer reads two."""
-    if (words := os.environ.get("COMP_WORDS")) is None:
-        return
-    each, current = words.split("\n"), int(os.environ["COMP_CWORD"])
-    signs = [place for place in range(1, current) if each[place] == "=" and each[place - 1].startswith("--")]
-    os.environ["COMP_WORDS"] = "\n".join(word for place, word in enumerate(each) if place not in signs)
-    os.environ["COMP_CWORD"] = str(current - len(signs))
-
-
-# -- the script ------------------------------------------------------------------------------------------------------------
-
-
-def show_script(context: typer.Context, parameter: typer.CallbackParam, asked: bool) -> None:
-    """Print the script for the shell that --show-completion names, else for the shell that runs this process."""
-    if asked and not context.resilient_parsing:
+def show_script(ctx: Any, parameter: Any, shell: str | None) -> None:
+    """Print the script for a shell."""
+    if shell and not ctx.resilient_parsing:
         from typer.completion import show_callback
 
-        show_callback(context, parameter, _shell("--show-completion"))
+        _register_shells()
+        show_callback(ctx, parameter, shell)
 
 
-def install_script(context: typer.Context, parameter: typer.CallbackParam, asked: bool) -> None:
-    """Put the script where the shell reads it when it starts. Raises FbragError `output`."""
-    if asked and not context.resilient_parsing:
+def install_script(ctx: Any, parameter: Any, shell: str | None) -> None:
+    """Put the script where a shell reads it when it starts. Raises FbragError `output`."""
+    if shell and not ctx.resilient_parsing:
         from typer.completion import install_callback
 
-        shell = _shell("--install-completion")
+        _register_shells()
         try:
-            install_callback(context, parameter, shell)
+            install_callback(ctx, parameter, shell)
         except BrokenPipeError:  # nobody reads where it is
             raise
         except (OSError, RuntimeError) as error:  # RuntimeError: a user without a home
@@ -73,23 +56,10 @@ def install_script(context: typer.Context, parameter: typer.CallbackParam, asked
             raise FbragError("output", what, f"put it there yourself: fbrag --show-completion {shell}") from None
 
 
-def _shell(option: str) -> str:
-    """Return the shell that follows `option`, else the one that runs this process. Raises FbragError `usage`."""
-    import shellingham
+def _register_shells() -> None:
+    from typer.completion import get_completion_inspect_parameters
 
-    if named := sys.argv[sys.argv.index(option) + 1 :][:1]:
-        shell = named[0]
-    else:
-        try:
-            shell = shellingham.detect_shell()[0]
-        except shellingham.ShellDetectionFailure:
-            raise FbragError("usage", f"{option}: the shell cannot be found out", f"fbrag {option} bash") from None
-    if shell not in _SHELLS:
-        raise FbragError("usage", f"{option} {shell}: expected one of {', '.join(_SHELLS)}", f"fbrag {option} bash")
-    return shell
-
-
-# -- words -----------------------------------------------------------------------------------------------------------------
+    get_completion_inspect_parameters()
 
 
 def model_names() -> list[str]:

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from typing import Any
 
-import typer
-
+from fbrag_cli.cli.command import Group
 from fbrag_cli.cli.completion import usable_models
-from fbrag_cli.cli.config_keys import find_key, known_keys, value_of, warn_of_unknown
 from fbrag_cli.cli.console import Console
-from fbrag_cli.cli.groups import takes
-from fbrag_cli.cli.help import Command, Group
-from fbrag_cli.cli.options import argument, option
+from fbrag_cli.cli.options import Options, argument, find_key, known_keys, option, value_of, warn_of_unknown
 from fbrag_cli.errors import ExitCode, FbragError
 from fbrag_cli.storage.config_file import ConfigFile, load, locate, set_value, toml, unset_value
 from fbrag_cli.text.printable import dumps, printable
@@ -27,35 +23,31 @@ Examples:
   fbrag config unset gpu
 """
 
-config_app = typer.Typer(cls=Group, help=HELP, no_args_is_help=True, rich_markup_mode=None)
+config = Group("config", HELP)
 
 
-@dataclass(frozen=True, slots=True)
-class ShowOptions:
+class ShowOptions(Options):
     origin: bool = option(False, "--origin", help="add where each value comes from", group="Output", envvar=None)
     json: bool = option(False, "--json", help="one JSON object", group="Output", envvar=None)
 
 
-def _words(context: typer.Context) -> list[str]:
+def _words(context: Any) -> list[str]:
     """Return the words that the key on the command line takes, for tab completion."""
     key = find_key(context.params["key"])
-    if key.knob.metavar == "MODEL":
+    if key.metavar == "MODEL":
         return usable_models()
     return ["true", "false"] if key.kind is bool else list(key.choices)
 
 
-@dataclass(frozen=True, slots=True)
-class KeyArgument:
+class KeyArgument(Options):
     key: str = argument("a key of 'fbrag config show': gpu, large, sources", "KEY", autocompletion=lambda: list(known_keys()))
 
 
-@dataclass(frozen=True, slots=True)
-class ValueArgument:
+class ValueArgument(Options):
     value: str = argument("the value, as for the option", "VALUE", autocompletion=_words)
 
 
-@config_app.command(cls=Command)
-@takes(ShowOptions)
+@config.command(ShowOptions)
 def show(console: Console, options: ShowOptions) -> None:
     """Show every key with its value: from a variable FBRAG_*, else from the file, else the default.
 
@@ -65,15 +57,15 @@ def show(console: Console, options: ShowOptions) -> None:
       fbrag config show --origin | grep -v default
     """
     file, keys = locate(console.config, os.environ), known_keys()
-    config = load(file, keys)
+    content = load(file, keys)
     if file:
-        warn_of_unknown(file, config, console)
-    found = {name: value_of(key, config, os.environ) for name, key in keys.items()}
+        warn_of_unknown(file, content, console)
+    found = {name: value_of(key, content, os.environ) for name, key in keys.items()}
     origins = {name: str(file.path) if file and each.origin == "file" else each.origin for name, each in found.items()}
     if options.json:
         place = str(file.path) if file else None
         values = {name: {"value": each.value, "origin": origins[name]} for name, each in found.items()}
-        print(dumps({"schema": "fbrag.config/1", "path": place, "values": values, "unknown": config.unknown}))
+        print(dumps({"schema": "fbrag.config/1", "path": place, "values": values, "unknown": content.unknown}))
         return
     lines = [f"# {name} is not set" if each.value is None else f"{name} = {toml(each.value)}" for name, each in found.items()]
     width = max(map(len, lines))
@@ -81,8 +73,7 @@ def show(console: Console, options: ShowOptions) -> None:
         print(printable(f"{line:<{width}}  # {origin}" if options.origin else line))
 
 
-@config_app.command(cls=Command)
-@takes(KeyArgument)
+@config.command(KeyArgument)
 def get(console: Console, argument: KeyArgument) -> int:
     """Print the value of one key. Exit code 1 if it has none.
 
@@ -98,8 +89,7 @@ def get(console: Console, argument: KeyArgument) -> int:
     return ExitCode.DONE
 
 
-@config_app.command("set", cls=Command)
-@takes(KeyArgument, ValueArgument)
+@config.command(KeyArgument, ValueArgument)
 def set_(console: Console, argument: KeyArgument, value: ValueArgument) -> None:
     """Write one key to the file; comments and everything else in it stay.
 
@@ -109,12 +99,7 @@ def set_(console: Console, argument: KeyArgument, value: ValueArgument) -> None:
       fbrag config set max_tokens 200
     """
     key = find_key(argument.key)
-    if (parsed := key.parsed(value.value)) is None:
-        raise FbragError("config", f"{key.name} cannot be {value.value!r}", f"expected {key.expects}")
-    if key.name == "weights":
-        from fbrag_cli.methods.fb_rag.fb_rag import parse_weights
-
-        parse_weights(value.value)
+    parsed = value.value if key.separator else key.parse(value.value, key.name, code="config")  # a list stays one text
     file = _file_to_write(console)
     set_value(file, key.name, parsed)
     console.note(f"{key.name} = {toml(parsed)} is in {file.path}", level=1)
@@ -123,8 +108,7 @@ def set_(console: Console, argument: KeyArgument, value: ValueArgument) -> None:
             console.warn(f"{variable} is set, and overrides the file")
 
 
-@config_app.command(cls=Command)
-@takes(KeyArgument)
+@config.command(KeyArgument)
 def unset(console: Console, argument: KeyArgument) -> None:
     """Remove one key from the file, so that the default counts again.
 
@@ -137,8 +121,7 @@ def unset(console: Console, argument: KeyArgument) -> None:
         console.note(f"{key.name} is not in {file.path}")
 
 
-@config_app.command(cls=Command)
-@takes()
+@config.command()
 def path(console: Console) -> None:
     """Print the path of the file, which may not exist yet; 'none' with --config none.
 

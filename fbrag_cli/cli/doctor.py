@@ -6,9 +6,9 @@ import os
 import sys
 from typing import Any
 
+from fbrag_cli.cli.command import command
 from fbrag_cli.cli.console import Console
-from fbrag_cli.cli.groups import takes
-from fbrag_cli.cli.options import DoctorOptions
+from fbrag_cli.cli.options import Options, known_keys, option, value_of
 from fbrag_cli.errors import ExitCode, FbragError
 from fbrag_cli.text.printable import dumps, one_line
 from fbrag_cli.text.table import columns_of
@@ -18,7 +18,12 @@ _STYLES = {"ok": "", "warn": BOLD, "fail": ERROR}
 _MARGIN = "      "  # before what goes on below a finding, and its fix
 
 
-@takes(DoctorOptions)
+class DoctorOptions(Options):
+    json: bool = option(False, help="one JSON object", group="Output", envvar=None)
+    no_gpu_probe: bool = option(False, help="leave GPUs and their drivers alone", group="Run")
+
+
+@command(DoctorOptions)
 def doctor(console: Console, options: DoctorOptions) -> int:
     """Check the installation, the GPU and the models. Exit code 1 if a check fails.
 
@@ -42,7 +47,6 @@ def doctor(console: Console, options: DoctorOptions) -> int:
 
 
 def _situation(console: Console, options: DoctorOptions) -> Any:
-    from fbrag_cli.cli.config_keys import known_keys, value_of
     from fbrag_cli.doctor.checks import Situation
     from fbrag_cli.storage.config_file import Config, load, locate
     from fbrag_cli.storage.places import models_dir
@@ -78,13 +82,13 @@ def _situation(console: Console, options: DoctorOptions) -> Any:
 
 def known_variables() -> set[str]:
     """Return the variables FBRAG_* that something reads: those of the options of all commands, and four that are no option's."""
-    from fbrag_cli.cli.commands import Commands
+    from fbrag_cli.cli.main import Commands
 
     found = {"FBRAG_CONFIG", "FBRAG_MODELS_DIR", "FBRAG_CACHE_DIR", "FBRAG_KEY"}
-    commands = [*Commands(name="fbrag").commands.values()]
-    for command in commands:
-        commands += getattr(command, "commands", {}).values()
-        found.update(variable for each in command.params for variable in each.envvar or ())
+    commands = [*Commands().commands.values()]
+    for each in commands:
+        commands += getattr(each, "commands", {}).values()
+        found.update(variable for setting in getattr(each, "settings", {}).values() for variable in setting.variables)
     return found
 
 

@@ -6,26 +6,23 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Sequence
-from copy import copy
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from fbrag_cli.cli.command import command
 from fbrag_cli.cli.completion import method_list
 from fbrag_cli.cli.console import Console
-from fbrag_cli.cli.groups import option_of, takes
-from fbrag_cli.cli.inputs import check_outputs
 from fbrag_cli.cli.live import progress_line
-from fbrag_cli.cli.method_options import ListKnobs, MethodOptions
-from fbrag_cli.cli.options import RunOptions, arguments, option
+from fbrag_cli.cli.method_options import CHUNK_WORDS, RETRIEVER, ComparedOptions
+from fbrag_cli.cli.options import Options, RunOptions, arguments, check_outputs, option
 from fbrag_cli.cli.session import open_session
 from fbrag_cli.cli.signals import limit_time
 from fbrag_cli.errors import ExitCode, FbragError
 from fbrag_cli.installation import extra
-from fbrag_cli.methods.choosing import PLAIN, PRESETS
-from fbrag_cli.methods.registry import DEFAULT, names
+from fbrag_cli.methods.registry import DEFAULT, PLAIN, PRESETS, names
 from fbrag_cli.session.settings import CacheSettings, ModelSettings
 from fbrag_cli.storage.files import files_of, not_writable, whole_file
 
@@ -37,41 +34,33 @@ if TYPE_CHECKING:
     Comparison = Callable[[Sequence[Result]], Report]
 
 _LISTS = "several, parted by commas, are compared"
+_LISTED: Any = {"separator": ","}
 
 
-def _like(name: str, group: str, **changes: Any) -> Any:
-    """A field with an option of `MethodOptions`, in another group of the help."""
-    declared = MethodOptions.__dataclass_fields__[name]
-    like = copy(option_of(declared))
-    like.rich_help_panel = group
-    vars(like).update(changes)
-    return field(default=declared.default, metadata={"option": like})
-
-
-@dataclass(frozen=True, slots=True)
-class EvalOptions:
-    arguments: list[str] = arguments("files of questions (JSONL, plain or gzip), or folders of them", "DATA...")
-    limit: int | None = option(None, "--limit", help="rows of each file, drawn by --seed (all)", group="Data", metavar="N", min=1)
-    seed: int = option(0, "--seed", help="seed of the rows and the samples (0)", group="Data", metavar="N", min=0)
-    method: str = option(
-        DEFAULT,
-        "--method",
+class EvalOptions(Options):
+    arguments: list[str] = arguments("files of questions (JSONL, plain or gzip), or folders of them", "DATA...", required=True)
+    limit: int | None = option(None, help="rows of each file, drawn by --seed (all)", group="Data", metavar="N", min=1)
+    seed: int = option(0, help="seed of the rows and the samples (0)", group="Data", metavar="N", min=0)
+    method: list[str] = option(
+        (DEFAULT,),
         help=f"{', '.join(names())}; {_LISTS}",
         group="Compare",
         metavar="NAMES",
         autocompletion=method_list,
+        **_LISTED,
     )
-    preset: str = option(
-        PLAIN,
-        "--preset",
+    preset: list[str] = option(
+        (PLAIN,),
         help=f"settings of 'fbrag ask --fast' and the like: {', '.join((PLAIN, *PRESETS))}; {_LISTS} ({PLAIN})",
         group="Compare",
+        choices=(PLAIN, *PRESETS),
         metavar="NAMES",
+        **_LISTED,
     )
     preset_fast: bool = option(False, "--fast", help="short for --preset fast", group="Compare", envvar=None)
     preset_thorough: bool = option(False, "--thorough", help="short for --preset thorough", group="Compare", envvar=None)
-    retriever: str = _like("retriever", "Compare", metavar="NAMES")
-    chunk_words: int | None = _like("chunk_words", "Compare")
+    retriever: list[str] = option(("bm25",), help=RETRIEVER, group="Compare", metavar="NAMES", **_LISTED)
+    chunk_words: int | None = option(None, help=CHUNK_WORDS, group="Compare", metavar="N", min=1)
     retrieval_only: bool = option(
         False, "--retrieval-only", help="answer nothing: needs no large model", group="Run", envvar=None
     )
@@ -83,12 +72,7 @@ class EvalOptions:
         metavar="FILE",
     )
     max_tokens: int | None = option(
-        None,
-        "--max-tokens",
-        help="length limit of an answer (that of --prompts, else 64)",
-        group="Run",
-        metavar="N",
-        min=1,
+        None, "--max-tokens", help="length limit of an answer (that of --prompts, else 64)", group="Run", metavar="N", min=1
     )
     abstain: bool | None = option(
         None,
@@ -119,7 +103,9 @@ class EvalOptions:
         metavar="NAME=X,…",
         envvar=None,
     )
-    format: Literal["text", "md", "json"] = option("text", "-f", "--format", help="form of the report (text)", group="Output")
+    format: Literal["text", "md", "json"] = option(
+        "text", "-f", "--format", help="form of the report (text)", group="Output", ignored=("jsonl",)
+    )
     json: bool = option(False, "--json", help="short for --format json", group="Output", envvar=None)
 
     @property
@@ -127,28 +113,27 @@ class EvalOptions:
         return "json" if self.json else self.format
 
     @property
-    def presets(self) -> str:
-        """The list of presets: that of --preset, and those of --fast and --thorough."""
+    def presets(self) -> list[str]:
+        """The presets of --preset, and those of --fast and --thorough."""
         named = [name for name, given in (("fast", self.preset_fast), ("thorough", self.preset_thorough)) if given]
-        return ",".join([*([] if named and self.preset == PLAIN else [self.preset]), *named])
+        return list(dict.fromkeys([*([] if named and [*self.preset] == [PLAIN] else self.preset), *named]))
 
 
-@dataclass(frozen=True, slots=True)
-class EvalCommand:
+class EvalCommand(Options):
     eval: EvalOptions
-    lists: ListKnobs  # type: ignore[valid-type]
+    compared: ComparedOptions
     models: ModelSettings
     cache: CacheSettings
     run: RunOptions
 
 
-@takes(EvalCommand)
+@command(EvalCommand)
 def eval(console: Console, command: EvalCommand) -> int:
     """Measure answers, evidence, tokens and time of one or several configurations on the same questions.
 
     \b
     Examples:
-      fbrag eval musique.jsonl.gz --limit 60 --retrieval-only --weights 0.5:0.5,1:0 --select 3,5,10
+      fbrag eval musique.jsonl.gz --limit 60 --retrieval-only -s weights=0.5:0.5,1:0 -s select=3,5,10
       fbrag eval data/ --method fb-rag,order-preserving,vanilla -o rows.jsonl
     """
     if command.run.timeout:
@@ -253,10 +238,10 @@ def _configurations(command: EvalCommand, *, on_gpu: bool) -> list[Configuration
     grid = Grid(
         methods=options.method,
         presets=options.presets,
-        small=models.small or catalogue.default_small,
+        small=[name.strip() for name in (models.small or catalogue.default_small).split(",")],
         retrievers=options.retriever,
         large=None if options.retrieval_only else (models.large or catalogue.default_large),
-        settings={each.name: text for each in fields(command.lists) if (text := getattr(command.lists, each.name))},
+        settings=command.compared.lists,
         chunk_words=options.chunk_words,
         prompts=options.prompts,
         max_tokens=options.max_tokens,

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
-from typing import TextIO
+from typing import Literal, TextIO
 
+from fbrag_cli.cli.command import command
 from fbrag_cli.cli.console import Console
-from fbrag_cli.cli.groups import takes
-from fbrag_cli.cli.options import ExplainOptions, option
+from fbrag_cli.cli.options import ExplainOptions, OutputOptions, option
 from fbrag_cli.cli.question import QuestionOptions, collect, open_question, planned, read_question
 from fbrag_cli.cli.usage import check_no_address
 from fbrag_cli.errors import ExitCode, FbragError
@@ -20,15 +19,18 @@ from fbrag_cli.text.table import columns_of
 from fbrag_cli.trace import Trace
 
 
-@dataclass(frozen=True, slots=True)
+class ExplainOutput(OutputOptions):
+    format: Literal["text", "json"] = option(
+        "text", "-f", "--format", help="text or json (text)", group="Output", ignored=("jsonl", "md")
+    )
+
+
 class ExplainCommand(QuestionOptions):
+    output: ExplainOutput
     explain: ExplainOptions
 
 
-_FORMAT = option("text", "-f", "--format", help="text or json (text)", group="Output", choices=("text", "json"))
-
-
-@takes(ExplainCommand, narrowed={"format": _FORMAT})
+@command(ExplainCommand)
 def explain(console: Console, options: ExplainCommand) -> int:
     """Show every chunk's scores for a question, and why it was selected or not.
 

@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import typer
 
+from fbrag_cli import __version__
 from fbrag_cli.cancellation import Cancellation
-from fbrag_cli.cli.argv import asks_for_help, before_dashes, first_word, in_json, is_quiet, value_of, with_options_for_words
-from fbrag_cli.cli.commands import Commands
-from fbrag_cli.cli.completion import INSTRUCTION, complete
+from fbrag_cli.cli.argv import COMMANDS, in_json, with_options_for_words
+from fbrag_cli.cli.command import Group
+from fbrag_cli.cli.completion import INSTRUCTION, SHELLS, complete, install_script, show_script
 from fbrag_cli.cli.console import Console
-from fbrag_cli.cli.groups import takes
-from fbrag_cli.cli.help import print_help
-from fbrag_cli.cli.options import CANCELLATION, GlobalOptions, RootOptions
+from fbrag_cli.cli.options import CANCELLATION, GlobalOptions, option
 from fbrag_cli.cli.signals import Terminated, handle_signals
 from fbrag_cli.cli.streams import open_streams, print_after_error
 from fbrag_cli.errors import ExitCode, FbragError, lacking
 from fbrag_cli.generation.process import set_environment
-from fbrag_cli.text.printable import dumps
+from fbrag_cli.text.printable import byte_size, dumps
 
 HELP = """Answers from a long document, with the chunks that they rest on. On your own machine.
 
@@ -35,26 +36,22 @@ Examples:
 
 def main() -> None:
     """Run the command line of this process, and exit with its code."""
-    gc.disable()  # until a command has its options (`groups.takes`): what a start makes, it needs to the end
     open_streams()
     set_environment()
     if os.environ.get(INSTRUCTION):
-        sys.exit(complete(_command()))
+        sys.exit(complete(Commands()))
     cancellation = Cancellation()
     handle_signals(cancellation)
-    code = run(sys.argv[1:], cancellation)
-    gc.freeze()  # the end of the process looks for no garbage: 0.03 s
-    sys.exit(code)
+    sys.exit(run(sys.argv[1:], cancellation))
 
 
 def run(arguments: list[str], cancellation: Cancellation) -> int:
     """Run one command and return its exit code. This is the only place that reports errors."""
-    options, defaults = GlobalOptions(), dict[str, Any]()
+    options = GlobalOptions()
     arguments = with_options_for_words(arguments)
     try:
         try:
-            command, defaults = _command(), _config_defaults(arguments)
-            with command.make_context("fbrag", list(arguments), default_map=defaults) as context:
+            with Commands().make_context("fbrag", [*arguments]) as context:
                 context.meta[CANCELLATION] = cancellation
                 try:
                     code = context.command.invoke(context)
@@ -65,12 +62,11 @@ def run(arguments: list[str], cancellation: Cancellation) -> int:
         sys.stdout.flush()
         return int(code or 0)
     except typer.TyperException as error:  # Typer's errors of usage
-        if type(error).__name__ == "NoArgsIsHelpError":
-            print_help(error.format_message(), sys.stderr)
-            return ExitCode.USAGE
-        return _failed(_usage_error(error, arguments), options, arguments, defaults)
+        from fbrag_cli.cli.usage import usage_error
+
+        return _failed(usage_error(error, arguments), options, arguments)
     except FbragError as error:
-        return _failed(error, options, arguments, defaults)
+        return _failed(error, options, arguments)
     except BrokenPipeError:  # nobody reads stdout
         return ExitCode.DONE
     except (KeyboardInterrupt, typer.Abort):
@@ -83,43 +79,114 @@ def run(arguments: list[str], cancellation: Cancellation) -> int:
         if isinstance(error.__cause__, (KeyboardInterrupt, Terminated)):  # Python wraps what is raised in a __set_name__
             return getattr(error.__cause__, "exit_code", ExitCode.INTERRUPTED)
         lack = lacking(error)
-        return _failed(lack, options, arguments, defaults) if lack else _internal(error, options.console())
+        return _failed(lack, options, arguments) if lack else _internal(error, options.console())
 
 
-@takes(RootOptions)
-def root(console: Console, options: RootOptions) -> None:
+_MODULES = {"ui": "serve", "skill": "mcp"}  # of commands that have no module of their own
+
+
+class Commands(Group):
+    """All of fbrag. Its help loads no command, and no command loads another."""
+
+    def __init__(self) -> None:
+        settings = {"help_option_names": [], "max_content_width": 100}
+        super().__init__("fbrag", HELP, RootOptions, commands=_Loaded(), context_settings=settings)
+
+    def summaries(self) -> Mapping[str, str]:
+        return COMMANDS
+
+
+class _Loaded(Mapping[str, Any]):
+    """The commands by name, each loaded when it is asked for."""
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in COMMANDS:
+            raise KeyError(name)
+        return getattr(import_module(f"fbrag_cli.cli.{_MODULES.get(name, name)}"), name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(COMMANDS)
+
+    def __len__(self) -> int:
+        return len(COMMANDS)
+
+
+def _print_version(ctx: Any, parameter: Any, asked: bool | None) -> None:
+    """Print the version; with -v also the commit, llama.cpp's build and its devices."""
+    if not asked or ctx.resilient_parsing:
+        return
+    print(f"fbrag {__version__}")
+    if any(argument.startswith("-v") or argument == "--verbose" for argument in sys.argv[1:]):
+        print(f"commit {_commit() or 'unknown'}")
+        try:
+            from fbrag_cli.generation.llama import machine
+        except FbragError as error:
+            print(error.message)
+            ctx.exit()
+        print(f"llama-cpp-python {machine.version()}: {machine.system_info()}")
+        for device in machine.devices():
+            print(f"device {device.name}: {device.description}, {byte_size(device.free_bytes)} free")
+    ctx.exit()
+
+
+def _commit() -> str | None:
+    """Return the commit of a source checkout, None without one: a project's repository does not track what is in its .venv."""
+    import subprocess
+
+    file = Path(__file__)
+
+    def git(*arguments: str) -> str:
+        asked = ["git", "-C", str(file.parent), *arguments]
+        return subprocess.run(asked, capture_output=True, text=True, timeout=5, check=True).stdout.strip()
+
+    try:
+        git("ls-files", "--error-unmatch", file.name)
+        return git("rev-parse", "--short=12", "HEAD")
+    except (OSError, subprocess.SubprocessError):
+        return None
+
+
+class RootOptions(GlobalOptions):
     """The options that may stand before the command."""
 
+    version: bool = option(
+        False,
+        "-V",
+        "--version",
+        help="print the version; with -v also llama.cpp's build and devices",
+        group="Global",
+        envvar=None,
+        is_eager=True,
+        expose_value=False,
+        callback=_print_version,
+    )
+    show_completion: str | None = option(
+        None,
+        help="print the script of tab completion for a shell",
+        group="Global",
+        choices=SHELLS,
+        metavar="SHELL",
+        envvar=None,
+        is_eager=True,
+        expose_value=False,
+        callback=show_script,
+    )
+    install_completion: str | None = option(
+        None,
+        help="install that script: bash, zsh, fish, powershell or pwsh",
+        group="Global",
+        choices=SHELLS,
+        metavar="SHELL",
+        envvar=None,
+        is_eager=True,
+        expose_value=False,
+        callback=install_script,
+    )
 
-def _command() -> Any:
-    """Return Typer's command for all of fbrag."""
-    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
-    settings = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
-    app.callback(cls=Commands, help=HELP, no_args_is_help=True, context_settings=settings)(root)
-    return typer.main.get_command(app)
 
-
-def _config_defaults(arguments: list[str]) -> dict[str, Any]:
-    """Return the defaults of the options, by the configuration file. Warn of what nothing reads in it."""
-    flags = before_dashes(arguments)
-    if asks_for_help(flags):
-        return {}
-    from fbrag_cli.cli.config_keys import config_defaults
-
-    color: Any = "never" if value_of("--color", flags) == "never" else "auto"
-    console = Console(verbosity=-1 if is_quiet(flags) else 0, color=color, config=value_of("--config", flags))
-    return config_defaults(first_word(flags), console, os.environ)
-
-
-def _usage_error(error: typer.TyperException, arguments: list[str]) -> FbragError:
-    from fbrag_cli.cli.usage import usage_error
-
-    return usage_error(error, arguments)
-
-
-def _failed(error: FbragError, options: GlobalOptions, arguments: list[str], defaults: dict[str, Any]) -> int:
+def _failed(error: FbragError, options: GlobalOptions, arguments: list[str]) -> int:
     options.console().error(error)
-    if in_json(arguments, defaults):
+    if in_json(arguments):
         record = {"code": error.code, "message": error.message, "hint": error.hint, "document": error.document}
         print_after_error(dumps({"schema": "fbrag.error/1", "error": record}))
     return error.exit_code

@@ -5,13 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
-from dataclasses import dataclass
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
+from fbrag_cli.cli.command import command
 from fbrag_cli.cli.console import Console
-from fbrag_cli.cli.groups import takes
-from fbrag_cli.cli.options import option
+from fbrag_cli.cli.options import Options, option
 from fbrag_cli.errors import ExitCode, FbragError
 from fbrag_cli.session.settings import CacheSettings, ModelSettings
 
@@ -20,8 +19,7 @@ if TYPE_CHECKING:
     from fbrag_cli.serving.door import Door
 
 
-@dataclass(frozen=True, slots=True)
-class McpOptions:
+class McpOptions(Options):
     allow: list[str] = option(
         (),
         "--allow",
@@ -31,7 +29,7 @@ class McpOptions:
     )
 
 
-@takes(McpOptions, ModelSettings, CacheSettings)
+@command(McpOptions, ModelSettings, CacheSettings)
 def mcp(console: Console, options: McpOptions, models: ModelSettings, cache: CacheSettings) -> int:
     """Serve tools for agents over the Model Context Protocol, on stdin and stdout.
 
@@ -63,7 +61,7 @@ def mcp(console: Console, options: McpOptions, models: ModelSettings, cache: Cac
     return ExitCode.DONE
 
 
-@takes()
+@command()
 def skill(console: Console) -> None:
     """Print a skill for agents: how to answer from documents with fbrag.
 
@@ -76,9 +74,6 @@ def skill(console: Console) -> None:
 
 def _server() -> Callable[[Callable[[], AbstractContextManager[Desk]], Door], None]:
     """Return `serving.mcp.server.serve`. Raises FbragError `usage` where the SDK is not installed."""
-    import gc
-
-    gc.disable()  # the SDK builds a thousand classes: 0.95 s of CPU, and 0.81 s without the collector
     try:
         from fbrag_cli.serving.mcp.server import serve
     except ModuleNotFoundError as error:
@@ -87,6 +82,4 @@ def _server() -> Callable[[Callable[[], AbstractContextManager[Desk]], Door], No
         from fbrag_cli.installation import extra
 
         raise FbragError("usage", "fbrag mcp needs the SDK of the protocol, which is not installed", extra("mcp")) from None
-    finally:
-        gc.enable()
     return serve

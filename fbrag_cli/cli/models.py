@@ -5,18 +5,13 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
-import typer
-
+from fbrag_cli.cli.command import Group
 from fbrag_cli.cli.completion import model_names
-from fbrag_cli.cli.config_keys import configured
 from fbrag_cli.cli.console import Console
-from fbrag_cli.cli.groups import takes
-from fbrag_cli.cli.help import Command, Group
-from fbrag_cli.cli.options import argument, option
+from fbrag_cli.cli.options import Options, argument, configured, option
 from fbrag_cli.errors import ExitCode, FbragError
 from fbrag_cli.generation.server.address import is_server
 from fbrag_cli.models.advice import advise, described
@@ -37,7 +32,7 @@ Examples:
   fbrag models verify
 """
 
-models_app = typer.Typer(cls=Group, help=HELP, no_args_is_help=True, rich_markup_mode=None)
+models = Group("models", HELP)
 
 Role = Literal["small", "large"]
 
@@ -45,16 +40,14 @@ Role = Literal["small", "large"]
 _names = partial(argument, autocompletion=model_names)
 
 
-@dataclass(frozen=True, slots=True)
-class ListOptions:
+class ListOptions(Options):
     all: bool = option(
         False, "--all", help="also models that can be fetched, and whether they fit this machine", group="Output", envvar=None
     )
     json: bool = option(False, "--json", help="one JSON object", group="Output", envvar=None)
 
 
-@dataclass(frozen=True, slots=True)
-class PullOptions:
+class PullOptions(Options):
     names: list[str] = _names("names from 'list --all', hf:ORG/REPO/FILE or a URL (the default pair)", "NAME", default=())
     role: Role | None = option(
         None,
@@ -72,23 +65,19 @@ class PullOptions:
     dry_run: bool = option(False, "--dry-run", help="print addresses and sizes; fetch nothing", group="Pull", envvar=None)
 
 
-@dataclass(frozen=True, slots=True)
-class InstalledNames:
+class InstalledNames(Options):
     names: list[str] = _names("names from 'list' (all installed)", "NAME", default=())
 
 
-@dataclass(frozen=True, slots=True)
-class NamesToDelete:
+class NamesToDelete(Options):
     names: list[str] = _names("names from 'list'", "NAME")
 
 
-@dataclass(frozen=True, slots=True)
-class OneName:
+class OneName(Options):
     name: str | None = _names("a name from 'list', or a path (the folder of all models)", "NAME", default=None)
 
 
-@models_app.command("list", cls=Command)
-@takes(ListOptions)
+@models.command(ListOptions)
 def list_(console: Console, options: ListOptions) -> None:
     """List the installed models: role, size, quantisation, context (tokens), licence and state.
 
@@ -126,8 +115,7 @@ def list_(console: Console, options: ListOptions) -> None:
         console.hint("fbrag models pull")
 
 
-@models_app.command(cls=Command)
-@takes(PullOptions)
+@models.command(PullOptions)
 def pull(console: Console, options: PullOptions) -> None:
     """Fetch models, verify them, and print the path of each. An interrupted pull goes on where it stopped.
 
@@ -164,8 +152,7 @@ def pull(console: Console, options: PullOptions) -> None:
         console.hint(f"fbrag config set {options.role} {shlex.quote(model.name)}")
 
 
-@models_app.command(cls=Command)
-@takes(InstalledNames)
+@models.command(InstalledNames)
 def verify(console: Console, options: InstalledNames) -> int:
     """Read every byte again and compare the SHA-256. Exit code 1 if a file is damaged.
 
@@ -199,8 +186,7 @@ def verify(console: Console, options: InstalledNames) -> int:
     return result
 
 
-@models_app.command(cls=Command)
-@takes(NamesToDelete)
+@models.command(NamesToDelete)
 def rm(console: Console, options: NamesToDelete) -> int:
     """Delete models and the remains of interrupted pulls; print the bytes freed. Asks on a terminal; 1 if the answer is no.
 
@@ -224,8 +210,7 @@ def rm(console: Console, options: NamesToDelete) -> int:
     return ExitCode.DONE
 
 
-@models_app.command(cls=Command)
-@takes(OneName)
+@models.command(OneName)
 def path(console: Console, options: OneName) -> None:
     """Print the path of a model; without a name, the folder of all models.
 

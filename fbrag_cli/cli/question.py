@@ -5,21 +5,19 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TextIO
 
 from fbrag_cli.cli.browser import shown_page
 from fbrag_cli.cli.console import Console
-from fbrag_cli.cli.inputs import check_outputs, files_of
 from fbrag_cli.cli.live import ProgressLine, progress_line
-from fbrag_cli.cli.method_options import MethodKnobs, MethodOptions, chosen_method
-from fbrag_cli.cli.options import DocumentOptions, OutputOptions, QuestionRunOptions
+from fbrag_cli.cli.method_options import MethodOptions
+from fbrag_cli.cli.options import DocumentOptions, Options, OutputOptions, QuestionRunOptions, check_outputs, files_of
 from fbrag_cli.cli.session import open_session
 from fbrag_cli.cli.signals import limit_time
 from fbrag_cli.cli.streams import open_output, open_page, open_stdin, read_password
 from fbrag_cli.cli.usage import EXAMPLE, check_words
 from fbrag_cli.errors import FbragError
-from fbrag_cli.methods.choosing import reading_more
+from fbrag_cli.methods.registry import reading_more
 from fbrag_cli.query import Query
 from fbrag_cli.session.session import Session
 from fbrag_cli.session.settings import CacheSettings, DocumentSettings, ModelSettings
@@ -30,15 +28,13 @@ if TYPE_CHECKING:
     from fbrag_cli.query import Collection
 
 
-@dataclass(frozen=True, slots=True)
-class QuestionOptions:
+class QuestionOptions(Options):
     """The options that `ask` and `explain` share."""
 
     output: OutputOptions
     document: DocumentOptions
     reading: DocumentSettings
     method: MethodOptions
-    knobs: MethodKnobs  # type: ignore[valid-type]
     models: ModelSettings
     cache: CacheSettings
     run: QuestionRunOptions
@@ -72,7 +68,7 @@ def read_question(options: QuestionOptions, session: Session, console: Console, 
     answering: whether the large model is needed. Raises FbragError as `Session.check` and `collect`, and `usage`.
     """
     paths, text = _split(options.document, console)
-    method, retriever = chosen_method(options.method, options.knobs, on_gpu=session.on_gpu), options.method.retriever
+    method, retriever = options.method.chosen(on_gpu=session.on_gpu), options.method.retriever
     session.check(method, retriever=retriever, answering=answering)
     collection = collect(session, paths, options, console)
     return Query(text, collection, reading_more(method, options.run.more), retriever=retriever)

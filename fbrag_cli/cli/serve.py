@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import gc
 import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
-from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -14,10 +12,9 @@ from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from fbrag_cli.cli.command import command
 from fbrag_cli.cli.console import Console
-from fbrag_cli.cli.groups import takes
-from fbrag_cli.cli.listen import PORT, ListenOptions
-from fbrag_cli.cli.options import PasswordOptions, option
+from fbrag_cli.cli.options import PORT, ListenOptions, Options, PasswordOptions, option
 from fbrag_cli.cli.session import open_session
 from fbrag_cli.cli.streams import read_password
 from fbrag_cli.errors import ExitCode, FbragError
@@ -39,7 +36,6 @@ _END_SECONDS = 20.0  # in which one that is stopped ends
 _POLL_SECONDS = 0.05
 
 
-@dataclass(frozen=True, slots=True)
 class ServeOptions(ListenOptions):
     socket: str | None = option(
         None,
@@ -53,8 +49,7 @@ class ServeOptions(ListenOptions):
     json: bool = option(False, "--json", help="of serve status: one JSON object", group="Output", envvar=None)
 
 
-@dataclass(frozen=True, slots=True)
-class ServerSettings:
+class ServerSettings(Options):
     """What the session of a server is opened with."""
 
     password: PasswordOptions
@@ -63,19 +58,20 @@ class ServerSettings:
     cache: CacheSettings
 
 
-@takes(ServeOptions, ServerSettings)
+@command(ServeOptions, ServerSettings)
 def serve(console: Console, options: ServeOptions, settings: ServerSettings) -> int:
     """Keep models and documents loaded, and answer over HTTP.
 
-    It listens on a Unix socket that only its user can open, and over TCP where --host, --port or --open asks for that.
-    `fbrag serve status` says what it does, `fbrag serve stop` ends it; both exit with 1 where none runs. A document of that name
-    is ./status.
+    `fbrag serve status` says what it does, `fbrag serve stop` ends it.
 
     \b
     Examples:
       fbrag serve &
       fbrag serve reports/ --port 8377 --idle 1h
       fbrag serve status
+    \f
+    It listens on a Unix socket that only its user can open, and over TCP where --host, --port or --open asks for that. Status and
+    stop exit with 1 where none runs. A document of that name is ./status.
     """
     path = socket_path(options.socket)
     if options.documents in (["status"], ["stop"]):
@@ -85,7 +81,7 @@ def serve(console: Console, options: ServeOptions, settings: ServerSettings) -> 
     return run_server(console, options, settings, path, page=options.open)
 
 
-@takes(ListenOptions, ServerSettings)
+@command(ListenOptions, ServerSettings)
 def ui(console: Console, options: ListenOptions, settings: ServerSettings) -> int:
     """Open a page in the browser that answers questions about documents.
 
@@ -153,7 +149,6 @@ def run_server(console: Console, options: ListenOptions, settings: ServerSetting
 
 def _server() -> Callable[..., int]:
     """Return `serving.process.run.serve`. Raises FbragError `usage` where Starlette or uvicorn is not installed."""
-    gc.disable()  # two hundred modules are loaded
     try:
         from fbrag_cli.serving.process.run import serve as run
     except ModuleNotFoundError as error:
@@ -162,8 +157,6 @@ def _server() -> Callable[..., int]:
         from fbrag_cli.installation import extra
 
         raise FbragError("usage", "fbrag serve needs Starlette and uvicorn, which are not installed", extra("serve")) from None
-    finally:
-        gc.enable()
     return run
 
 

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import typer
-
+from fbrag_cli.cli.command import Group
 from fbrag_cli.cli.console import Console
-from fbrag_cli.cli.groups import takes
-from fbrag_cli.cli.help import Command, Group
 from fbrag_cli.cli.live import progress_line
-from fbrag_cli.cli.options import ParallelOptions, RunOptions, arguments, option
+from fbrag_cli.cli.options import Options, ParallelOptions, RunOptions, arguments, option
 from fbrag_cli.cli.session import open_session
 from fbrag_cli.cli.signals import limit_time
 from fbrag_cli.progress import Listener
@@ -32,11 +28,10 @@ Examples:
 #: The options of all trainings that `fbrag train NAME --help` shows.
 _FIRST = "--output --restart --large --gpu --threads --timeout"
 
-train_app = typer.Typer(cls=Group, help=HELP, no_args_is_help=True, rich_markup_mode=None)
+train = Group("train", HELP)
 
 
-@dataclass(frozen=True, slots=True)
-class TrainingOptions:
+class TrainingOptions(Options):
     """The options that all trainings have."""
 
     arguments: list[str] = arguments("questions with answers and passages (JSON Lines)", "DATA...")
@@ -53,8 +48,7 @@ def _add(training: type[Training]) -> None:
         _train(console, given[training], given)
 
     command.__doc__ = training.help
-    kind = type("TrainingCommand", (Command,), {"first": f"{_FIRST} {training.first}"})
-    train_app.command(training.name, cls=kind)(takes(*groups)(command))
+    train.command(*groups, name=training.name, first=f"{_FIRST} {training.first}")(command)
 
 
 for _each in TRAININGS:

@@ -21,9 +21,9 @@ from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.build import after_compiler, has_compiler, has_nvidia, install, nvidia_driver, rebuild
 from fbrag_cli.generation.server.address import Address, is_local, is_server, server_key
 from fbrag_cli.installation import requirement
-from fbrag_cli.methods.knobs import Setting, effective
 from fbrag_cli.models.catalogue import load_catalogue
 from fbrag_cli.models.store import ModelFile, locate, resolve
+from fbrag_cli.settings import Setting, effective
 from fbrag_cli.storage.cache import Cache
 from fbrag_cli.storage.config_file import ConfigFile, load
 from fbrag_cli.storage.places import cache_dir, is_nowhere

@@ -9,15 +9,13 @@ from typing import Any
 
 from fbrag_cli.errors import FbragError
 from fbrag_cli.evaluation.results import key
-from fbrag_cli.methods.choosing import PLAIN, PRESETS, method_with, preset_settings
-from fbrag_cli.methods.knobs import Setting, settings_of
 from fbrag_cli.methods.method import Method
 from fbrag_cli.methods.prompt_file import PromptFile, read_prompt_file
-from fbrag_cli.methods.registry import all_settings, find_method
+from fbrag_cli.methods.registry import PRESETS, choose_method, find_method
 from fbrag_cli.query import ModelNames
+from fbrag_cli.settings import settings_of
 
 _ANSWER_TOKENS = 64  # of most benchmarks
-_HELP = "fbrag eval --help"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,20 +81,19 @@ def distinct(configurations: Sequence[Configuration]) -> list[Configuration]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grid:
-    """What an evaluation compares. Lists are texts, with commas between the values.
+    """What an evaluation compares.
 
-    methods, presets, small, retrievers: lists of names. settings: lists of values, by the names of settings. large: the model
-    that answers, None where nothing is answered. chunk_words: words in a chunk, None for the number of each method. prompts: a
-    file of prompts, or None. max_tokens: length limit of an answer in tokens, None for that of `prompts`, else 64. seed: seed of
-    the samples.
+    methods, presets, small, retrievers: names. settings: the values of each setting. large: the model that answers, None where
+    nothing is answered. chunk_words: words in a chunk, None for the number of each method. prompts: a file of prompts, or None.
+    max_tokens: length limit of an answer in tokens, None for that of `prompts`, else 64. seed: seed of the samples.
     """
 
-    methods: str
-    presets: str
-    small: str
-    retrievers: str
+    methods: Sequence[str]
+    presets: Sequence[str]
+    small: Sequence[str]
+    retrievers: Sequence[str]
     large: str | None
-    settings: Mapping[str, str]
+    settings: Mapping[str, Sequence[Any]]
     chunk_words: int | None
     prompts: str | None
     max_tokens: int | None
@@ -112,39 +109,24 @@ class Grid:
             what = f"{prompts.path} has length limits of its own"
             raise FbragError("usage", what, "leave out --max-tokens and --forward-tokens")
         fixed = {"max_tokens": self.max_tokens or _ANSWER_TOKENS, "seed": self.seed}
-        found = []
+        found, read = [], set[str]()
         for preset, name in self._ways():
             method = find_method(name)
             words = self.chunk_words or method.chunk_words
-            smalls = _split(self.small) if method.needs_small else [None]
-            lists = {each: listed_values(all_settings()[each], text) for each, text in self.settings.items()}
-            own = {each: values for each, values in lists.items() if each in settings_of(method)}
-            for values, small, retriever in product(product(*own.values()), smalls, _split(self.retrievers)):
-                given = {**fixed, **dict(zip(own, values, strict=True)), **preset_settings(preset, retriever)}
-                chosen = method_with(method, given, on_gpu=on_gpu)
+            smalls = self.small if method.needs_small else [None]
+            own = {each: values for each, values in self.settings.items() if each in settings_of(method)}
+            read.update(own)
+            for values, small, retriever in product(product(*own.values()), smalls, self.retrievers):
+                given = {**fixed, **dict(zip(own, values, strict=True)), "method": name, "retriever": retriever}
+                chosen = choose_method(given, {preset: True}, on_gpu=on_gpu)
                 found.append(Configuration(chosen, small, self.large, retriever, words, prompts))
+        if unread := [each for each in self.settings if each not in read]:
+            what = f"{unread[0]} means nothing to {', '.join(dict.fromkeys(name for _, name in self._ways()))}"
+            raise FbragError("usage", what, f"leave out --set {unread[0]}, or choose another --method")
         return distinct(found)
 
     def _ways(self) -> Iterator[tuple[str, str]]:
-        """Yield each preset with each method, or with its own. Raises FbragError `usage` for an unknown preset."""
-        for preset in _split(self.presets):
-            if preset not in (PLAIN, *PRESETS):
-                what = f"--preset {self.presets}: {preset!r} is none of {', '.join((PLAIN, *PRESETS))}"
-                raise FbragError("usage", what, _HELP)
+        """Yield each preset with each method, or with its own."""
+        for preset in self.presets:
             own = PRESETS.get(preset, {}).get("method")
-            yield from ((preset, method) for method in ([own] if own else _split(self.methods)))
-
-
-def _split(text: str) -> list[str]:
-    return list(dict.fromkeys(part.strip() for part in text.split(",")))
-
-
-def listed_values(setting: Setting, text: str) -> list[Any]:
-    """Parse a list of values such as "3,5,10". Raises FbragError `usage`."""
-    return list(dict.fromkeys(_value(setting, part, text) for part in _split(text)))
-
-
-def _value(setting: Setting, part: str, text: str) -> Any:
-    if (value := setting.parsed(part)) is None:
-        raise FbragError("usage", f"{setting.option} {text}: {part!r} is not {setting.expects}", _HELP)
-    return value
+            yield from ((preset, method) for method in ([own] if own else self.methods))

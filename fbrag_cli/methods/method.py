@@ -19,11 +19,11 @@ from typing import Any, ClassVar, Literal, NoReturn, Protocol, TypeVar
 from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.corpus import Corpus
 from fbrag_cli.generation.generator import Call, Generation, Generations, Generator, Sampling, Scorer, Turn
-from fbrag_cli.methods.knobs import knob
 from fbrag_cli.methods.prompts import Templates, answer_turns, support_turns
 from fbrag_cli.progress import Event, Progress, Stopwatch, stage
 from fbrag_cli.query import Query
 from fbrag_cli.retrieval import Retriever
+from fbrag_cli.settings import knob
 from fbrag_cli.text.printable import counted
 from fbrag_cli.trace import Stage, Trace, Verdict
 
@@ -118,9 +118,7 @@ class Method(ABC):
     facts: ClassVar[tuple[str, ...]] = ()
     tables: ClassVar[tuple[str, ...]] = ()
 
-    max_tokens: int = knob(
-        512, "length limit of the answer", minimum=1, varies="512, or of --prompts", compared=False, metavar="N"
-    )
+    max_tokens: int = knob(512, "length limit of the answer", minimum=1, varies="512, or of prompts", compared=False, metavar="N")
     seed: int = knob(0, "same seed, input and machine: same answer", minimum=0, compared=False, metavar="N")
     instructions: str | None = knob(None, "form of the answer: 'in one sentence'; @FILE reads it", compared=False, metavar="TEXT")
     answer_anyway: bool = knob(False, "never answer that the document does not say", compared=False)

@@ -8,10 +8,10 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from fbrag_cli.corpus import Corpus, Passage
-from fbrag_cli.methods.knobs import knob
 from fbrag_cli.methods.method import Method, Tools
 from fbrag_cli.progress import Event, stage
 from fbrag_cli.query import Query
+from fbrag_cli.settings import knob
 from fbrag_cli.trace import Scores, Selection, Stage, Trace
 
 if TYPE_CHECKING:

@@ -16,8 +16,7 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from fbrag_cli.errors import FbragError
-from fbrag_cli.methods.choosing import choose_method
-from fbrag_cli.methods.registry import DEFAULT as FB_RAG
+from fbrag_cli.methods.registry import choose_method
 from fbrag_cli.progress import Event, Listener, Progress, silent
 from fbrag_cli.query import DEFAULT_MODELS, ModelNames, Query
 from fbrag_cli.serving.job import Job
@@ -132,7 +131,7 @@ class Desk:
     @property
     def default_method(self) -> Method:
         """The default method with the settings of this machine."""
-        return choose_method(FB_RAG, {}, on_gpu=self.session.on_gpu)
+        return choose_method(on_gpu=self.session.on_gpu)
 
     @property
     def n_running(self) -> int:
@@ -171,7 +170,7 @@ class Desk:
 
     def find(self, question: str, documents: Sequence[str], n: int, listener: Listener) -> Trace:
         """Return the trace with the `n` best chunks for a question, by BM25 alone. No model is loaded."""
-        method = choose_method("vanilla", {"select": n}, on_gpu=False)
+        method = choose_method({"method": "vanilla", "select": n}, on_gpu=False)
         collection = self.library.collection(documents, listener, method.chunk_words)
         return self.session.retrieve(Query(question, collection, method), listener, answering=False)
 

@@ -151,7 +151,7 @@ class Models:
         """Return what a model's replies depend on beside the prompt, for a key of the cache: first its name and what identifies
         its file, on other machines too. The model is not loaded; a server is sent no text for it.
 
-        `--gpu require` and `--ctx` are in it, as they end a run that exceeds them: a cached reply shall not hide that.
+        `--gpu require` and `ctx` are in it, as they end a run that exceeds them: a cached reply shall not hide that.
         """
         if is_server(name):
             server = self.server(name, listener)

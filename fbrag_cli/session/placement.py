@@ -62,10 +62,10 @@ def _check_devices(settings: ModelSettings, found: Sequence[str]) -> None:
     for name in _names(settings.device):
         if name not in found:
             hint = f"choose from {', '.join(found)}" if found else "fbrag doctor"
-            raise FbragError("gpu_unavailable", f"--device {name}: there is no such GPU", hint)
+            raise FbragError("gpu_unavailable", f"--set device={name}: there is no such GPU", hint)
     shares, n_devices = _shares(settings.tensor_split), len(_names(settings.device)) or len(found)
     if shares and len(shares) != n_devices:
-        what = f"--tensor-split {settings.tensor_split}: {len(shares)} shares for {n_devices} GPUs"
+        what = f"--set tensor-split={settings.tensor_split}: {len(shares)} shares for {n_devices} GPUs"
         raise FbragError("usage", what, "give a number for each, as 3,1")
 
 
@@ -101,7 +101,7 @@ def _layers(text: str) -> int | None:
     if text == "all":
         return -1
     if not (text.isascii() and text.isdecimal() and len(text) < 10):
-        raise FbragError("usage", f"--gpu-layers {text}: not a number of layers", "use auto, all or a number")
+        raise FbragError("usage", f"--set gpu-layers={text}: not a number of layers", "use auto, all or a number")
     return int(text)
 
 
@@ -116,5 +116,5 @@ def _shares(listed: str | None) -> tuple[float, ...]:
     except ValueError:
         valid = False
     if not valid:
-        raise FbragError("usage", f"--tensor-split {listed}: not shares of GPUs", "give a number for each, as 3,1")
+        raise FbragError("usage", f"--set tensor-split={listed}: not shares of GPUs", "give a number for each, as 3,1")
     return shares

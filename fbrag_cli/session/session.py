@@ -14,11 +14,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from fbrag_cli.generation.cached import Reuse
 from fbrag_cli.generation.process import set_environment
 from fbrag_cli.generation.server.address import is_server
-from fbrag_cli.methods.choosing import choose_method
-from fbrag_cli.methods.knobs import settings_of
 from fbrag_cli.methods.method import Method, Tools
 from fbrag_cli.methods.registry import DEFAULT as FB_RAG
-from fbrag_cli.methods.registry import find_method
+from fbrag_cli.methods.registry import choose_method, find_method
 from fbrag_cli.progress import Event, Listener, stage
 from fbrag_cli.query import DEFAULT_MODELS, DEFAULT_RETRIEVER, ModelNames, Query
 from fbrag_cli.session.models import Fetch, ModelPool, Models
@@ -26,6 +24,7 @@ from fbrag_cli.session.placement import check_gpu
 from fbrag_cli.session.pool import Lease
 from fbrag_cli.session.retrievers import Retrievers
 from fbrag_cli.session.settings import CacheSettings, DocumentSettings, ModelSettings
+from fbrag_cli.settings import settings_of
 from fbrag_cli.storage.files import sha256_of
 from fbrag_cli.text.printable import counted
 from fbrag_cli.trace import Stage, Trace
@@ -418,7 +417,7 @@ def ask(
         if isinstance(method, str):
             if unknown := sorted(settings.keys() - settings_of(find_method(method)).keys()):
                 raise TypeError(f"{method} has no setting {unknown[0]!r}")
-            method, settings = choose_method(method, settings, on_gpu=session.on_gpu), {}
+            method, settings = choose_method({"method": method, **settings}, on_gpu=session.on_gpu), {}
         method = replace(method, **settings)
         collection = session.collect([os.fspath(path) for path in paths], chunk_words=method.chunk_words)
         return session.ask(Query(question, collection, method))

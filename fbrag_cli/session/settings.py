@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from fbrag_cli.methods.knobs import knob
 from fbrag_cli.progress import Event, Progress, silent
+from fbrag_cli.settings import knob
 
 if TYPE_CHECKING:
     from fbrag_cli.storage.cache import Cache
@@ -18,9 +18,9 @@ class ModelSettings:
 
     large: str | None = knob(
         None,
-        "model that answers: a name of 'fbrag models list', a GGUF file, a server as http://host:port/v1#name, or local: the "
-        "server that runs here (Ollama, LM Studio, llama-server)",
-        names=("-m", "--large"),
+        "model that answers: a name of 'fbrag models list', a GGUF file, a server (http://host:port/v1#name), or local, "
+        "the server that runs here",
+        flags=("-m", "--large"),
         group="Models",
         metavar="MODEL",
     )
@@ -32,26 +32,26 @@ class ModelSettings:
         "auto", "GPU use: auto, off, or require, which exits 5 unless all layers are on the GPU", group="Models"
     )
     gpu_layers: str = knob(
-        "auto", "layers of the large model on the GPU: auto, all or a number", words=("auto", "all"), group="Models", metavar="N"
+        "auto", "layers of the large model on the GPU: auto, all or a number", words=("auto", "all"), expert=True, metavar="N"
     )
     device: str | None = knob(
-        None, "GPUs for the models, as doctor names them: CUDA0,CUDA1", varies="all", group="Models", metavar="NAMES"
+        None, "GPUs for the models, as doctor names them: CUDA0,CUDA1", varies="all", expert=True, metavar="NAMES"
     )
     tensor_split: str | None = knob(
-        None, "shares of the GPUs in the large model: 3,1", varies="by their free memory", group="Models", metavar="X,Y,…"
+        None, "shares of the GPUs in the large model: 3,1", varies="by their free memory", expert=True, metavar="X,Y,…"
     )
     threads: int | None = knob(
         None,
         "CPU threads",
         varies="the physical cores",
-        names=("-t", "--threads"),
+        flags=("-t", "--threads"),
         minimum=1,
         maximum=512,
         group="Models",
         metavar="N",
     )
     ctx: int | None = knob(
-        None, "tokens of context, at most", varies="the model's own length", minimum=256, group="Models", metavar="N"
+        None, "tokens of context, at most", varies="the model's own length", minimum=256, expert=True, metavar="N"
     )
 
 
@@ -79,7 +79,7 @@ class CacheSettings:
     no_cache: bool = knob(False, "read the documents anew, and cache nothing of them", group="Run")
     again: bool = knob(False, "ask the models anew, and replace what is cached of their replies", group="Run", once=True)
     cache_limit: float = knob(
-        5.0, "size of the cache in GB, at most", varies="5", minimum=0, maximum=1e9, group="Run", metavar="GB"
+        5.0, "size of the cache in GB, at most", varies="5", minimum=0, maximum=1e9, expert=True, metavar="GB"
     )
 
     def opened(self, *, private: bool = False, progress: Progress = silent) -> Cache:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from fbrag_cli.errors import FbragError
-from fbrag_cli.storage.config_key import Accepted, Value
+from fbrag_cli.settings import Setting, Value
 from fbrag_cli.storage.files import not_writable, read_small, whole_file
 from fbrag_cli.storage.places import config_path
 
@@ -39,7 +39,7 @@ def locate(named: str | None, environ: Mapping[str, str]) -> ConfigFile | None:
     return ConfigFile(config_path(), named=False)
 
 
-def load(file: ConfigFile | None, keys: Mapping[str, Accepted]) -> Config:
+def load(file: ConfigFile | None, keys: Mapping[str, Setting]) -> Config:
     """Return the content of `file`. Raises FbragError `config` if it is not TOML, or a key does not accept its value."""
     if file is None or (text := _read(file)) is None:
         return Config({})
@@ -48,11 +48,8 @@ def load(file: ConfigFile | None, keys: Mapping[str, Accepted]) -> Config:
     for spelled, value in _parse(text, file.path).items():
         if not (key := keys.get(name := spelled.replace("-", "_"))):
             unknown.append(spelled)
-        elif (checked := key.checked(value)) is not None:
-            values[name] = checked
-        else:
-            what = f"{file.path}: {spelled} is {_shown(value)}, expected {key.expects}"
-            raise FbragError("config", what, f"fbrag config unset {name}")
+        elif value not in key.ignored:
+            values[name] = key.check(value, f"{file.path}: {spelled}", f"fbrag config unset {name}", code="config")
     return Config(values, tuple(unknown))
 
 
@@ -135,9 +132,3 @@ def _write(path: Path, document: Any) -> None:
         raise FbragError("config", f"{path} is UTF-8, and a value of it is not", "write it in UTF-8") from None
     except OSError as error:
         raise not_writable(path, error, "config", "name another file with --config") from None
-
-
-def _shown(value: object) -> str:
-    if isinstance(value, dict | list):
-        return "a table" if isinstance(value, dict) else "a list"
-    return toml(value) if isinstance(value, (str, int, float)) else str(value)

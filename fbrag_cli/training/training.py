@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from fbrag_cli.errors import FbragError
 from fbrag_cli.installation import extra
-from fbrag_cli.methods.knobs import knob
+from fbrag_cli.settings import knob
 
 if TYPE_CHECKING:
     from fbrag_cli.training.questions import Material
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 
 
 def option(default: Any, help: str, **about: Any) -> Any:
-    """A field that is an option of one training, and of no environment variable. about: fields of `Knob`."""
+    """A field that is an option of one training, and of no environment variable. about: fields of `Setting`."""
     return knob(default, help, group="Training", variables=(), **about)
 
 
 def folder(default: str) -> Any:
     """A field that names the folder of what is made."""
-    return knob(default, "folder of what is made", names=("-o", "--output"), group="Output", metavar="FOLDER")
+    return knob(default, "folder of what is made", flags=("-o", "--output"), group="Output", metavar="FOLDER")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Training:
-    """Trains the small parts of a method for a language model, which stays as it is. Its fields are knobs.
+    """Trains the small parts of a method for a language model, which stays as it is. Its fields are settings.
 
     output: folder of what is made. name: word after `fbrag train`. example: a command line without `fbrag train`. help: text of
     --help. first: options that --help shows, beside those of all trainings. is_parallel: whether it takes --parallel.

@@ -36,7 +36,7 @@ WAYS = {
     "order-preserving, 5": ["--method", "order-preserving"],
     "plain script, 5": [],
     "default": [],
-    "document order": ["--order", "document"],
+    "document order": ["--set", "order=document"],
     "order-preserving, 8": ["--method", "order-preserving", "--select", "8"],
     BEFORE: [],
 }

@@ -15,7 +15,7 @@ QUESTION = "Where was the Garefowl built?"
 
 @pytest.fixture
 def options(smollm2: Path) -> list[object]:
-    return ["--small", smollm2, "--large", smollm2, "--recall", 1, "--select", 1, "--samples", 2, "--forward-tokens", 12]
+    return ["--small", smollm2, "--large", smollm2, "--recall", 1, "--select", 1, "--samples", 2, "--set", "forward-tokens=12"]
 
 
 def answered(fbrag: Run, *arguments: object) -> dict[str, Any]:
@@ -69,7 +69,7 @@ def test_another_setting_of_the_answer_asks_the_large_model_alone(fbrag: Run, op
     assert "samples" in other["cached"]
     assert "answer" not in other["cached"]
     assert seconds(other, "load") > 0
-    assert "answer" not in answered(fbrag, *options, "--ctx", 4096)["cached"]
+    assert "answer" not in answered(fbrag, *options, "--set", "ctx=4096")["cached"]
 
 
 def test_a_cached_answer_leaves_the_pace_of_this_machine_alone(fbrag: Run, options: list[object], tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from tests.servers import Loopback, declining_reply, stream
 
 QUESTION = "Who was the master of the ship?"
 MODELS = ("--small", "smollm2-135m", "-m", "smollm2-135m")
-SHORT = ("--chunk-words", "60", "--forward-tokens", "24", "--max-tokens", "24")
+SHORT = ("--chunk-words", "60", "--set", "forward-tokens=24", "--max-tokens", "24")
 FAST = ("--recall", "2", "--select", "2", "--samples", "2", *SHORT, *MODELS)
 
 
@@ -274,7 +274,7 @@ def test_the_time_limit_is_exit_5(fbrag: Run) -> None:
 
 
 def test_a_prompt_that_does_not_fit_is_an_error_with_both_numbers(fbrag: Run) -> None:
-    done = fbrag("ask", INQUIRY, QUESTION, "--recall", "20", "--ctx", "2048", "--small", "smollm2-135m", "-m", "smollm2-135m")
+    done = fbrag("ask", INQUIRY, QUESTION, "--recall", "20", "--set", "ctx=2048", "--small", "smollm2-135m", "-m", "smollm2-135m")
     assert done.returncode == 2
     assert re.search(r"prompt of \d{4,} tokens .* can take 2048", done.stderr)
 

@@ -21,7 +21,7 @@ import pytest
 from tests.conftest import INQUIRY, Run
 from tests.servers import Loopback, stream
 
-SMALL = ("--small", "smollm2-135m", "--large", "smollm2-135m", "--max-tokens", "8", "--samples", "1", "--forward-tokens", "8")
+SMALL = ("--small", "smollm2-135m", "--large", "smollm2-135m", "--max-tokens", "8", "--samples", "1", "--set", "forward-tokens=8")
 QUESTIONS = ("Who sealed the chronometer box?", "When did the brig sail?", "What was stamped on the anchor?")
 
 
@@ -430,8 +430,8 @@ def test_questions_at_once_give_their_rows_in_order(fbrag: Run, folder: Path) ->
         (["-Q", "q.txt"], "no document is named"),
         (["docs", "--jobs", "q.txt"], "--jobs names the documents itself"),
         (["docs", "-Q", "q.txt", "--shard", "3/2"], "--shard 3/2: not a part of the rows"),
-        (["docs", "-Q", "q.txt", "--parallel", "many"], "--parallel many: not a number of questions"),
-        (["docs", "-Q", "q.txt", "--gpu-layers", "²"], "--gpu-layers ²: not a number of layers"),
+        (["docs", "-Q", "q.txt", "--parallel", "many"], '--parallel is "many", expected auto or a number from 1 to 64'),
+        (["docs", "-Q", "q.txt", "--set", "gpu-layers=²"], '--set gpu-layers is "²", expected auto, all or a number'),
         (["-", "-Q", "-"], "'-' stands for stdin, which can be read only once"),
         (["docs", "-Q", "q.txt", "-o", "docs"], "docs is no regular file"),
         (["docs", "-Q", "q.txt", "-o", "q.txt"], "-o q.txt: it is read, and would be overwritten"),

@@ -51,11 +51,12 @@ def in_bash(environment: dict[str, str], folder: Path, *words: str) -> list[str]
         (["mod"], ["models"]),
         (["models", "p"], ["pull", "path"]),
         (["ask", "--answer-"], ["--answer-only", "--answer-anyway"]),
-        (["ask", "--forward-"], ["--forward-tokens"]),  # which the short help leaves out
+        (["ask", "--chunk-w"], ["--chunk-words"]),  # which the short help leaves out
+        (["ask", "--set", "forw"], ["forward-tokens="]),
         (["ask", "--help"], ["--help", "--help-all"]),
         (["ask", "--method", "v"], ["vanilla"]),
         (["ask", "--method", "=", "v"], ["vanilla"]),  # as bash splits --method=v
-        (["ask", "book.txt", "--order", ""], ["read-first", "document"]),
+        (["ask", "book.txt", "--set", "order="], ["read-first", "document"]),
         (["--color", "al"], ["always"]),
         (["ask", "--small", "my"], ["my-own"]),
         (["ask", "-m", "smollm2-135m"], ["smollm2-135m"]),
@@ -145,8 +146,8 @@ def test_a_shell_that_nobody_knows(fbrag: Run) -> None:
     done = fbrag("--show-completion", "tcsh")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.splitlines() == [
-        "error: --show-completion tcsh: expected one of bash, zsh, fish, powershell, pwsh",
-        "hint: fbrag --show-completion bash",
+        'error: --show-completion is "tcsh", expected one of bash, zsh, fish, powershell, pwsh',
+        "hint: fbrag --help",
     ]
 
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from fbrag_cli.cli.config_keys import known_keys
 from fbrag_cli.cli.doctor import known_variables
+from fbrag_cli.cli.options import known_keys
 from fbrag_cli.doctor import checks, probe
 from fbrag_cli.doctor.checks import Check, Situation
 from fbrag_cli.models.store import ModelFile

@@ -197,11 +197,11 @@ MANY = "9" * 31
         *(["--timeout", value] for value in ("inf", "nan", "1e10", "1e300")),
         *(["--recall", value] for value in ("infk", "nank", "1e400k")),
         *(["--select", value] for value in ("infk", "1e400k")),
-        *(["--cache-limit", value] for value in ("inf", "nan", "1e300")),
+        *(["--set", f"cache-limit={value}"] for value in ("inf", "nan", "1e300")),
         *(["--threads", value] for value in ("1000000", MANY)),
-        *(["--weights", f"{value}:1"] for value in ("inf", "nan", "1e38", "1e300")),
-        ["--weights", "1:1e38", "--json"],
-        ["--temperature", "inf"],
+        *(["--set", f"weights={value}:1"] for value in ("inf", "nan", "1e38", "1e300")),
+        ["--set", "weights=1:1e38", "--json"],
+        ["--set", "temperature=inf"],
     ],
 )
 def test_a_number_out_of_range_is_a_usage_error(fbrag: Run, tmp_path: Path, arguments: list[str]) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fbrag_cli.methods.choosing import PRESETS
+from fbrag_cli.methods.registry import PRESETS
 from tests.conftest import INQUIRY, Run, needs
 from tests.retrieval import minilm
 
@@ -34,7 +34,7 @@ def data(tmp_path: Path) -> Path:
 
 def test_the_questions_of_the_repository_can_be_tried_at_once(fbrag: Run, tmp_path: Path) -> None:
     rows = tmp_path / "rows.jsonl"
-    done = fbrag("eval", QUESTIONS, "--retrieval-only", "--method", "order-preserving", "--select", 5, "-o", rows)
+    done = fbrag("eval", QUESTIONS, "--retrieval-only", "--method", "order-preserving", "--set", "select=5,-o", rows)
     assert done.returncode == 0, done.stderr
     assert len(rows.read_text().splitlines()) == len(QUESTIONS.read_text("utf-8").splitlines())
     assert "Evidence recall" in done.stdout
@@ -42,7 +42,7 @@ def test_the_questions_of_the_repository_can_be_tried_at_once(fbrag: Run, tmp_pa
 
 def test_retrieval_alone_needs_no_model_and_makes_a_table_with_intervals(fbrag: Run, data: Path, tmp_path: Path) -> None:
     rows = tmp_path / "rows.jsonl"
-    done = fbrag("eval", data, "--retrieval-only", "--method", "vanilla", "--select", "3,5,10", "-o", rows, "--json")
+    done = fbrag("eval", data, "--retrieval-only", "--method", "vanilla", "--set", "select=3,5,10", "-o", rows, "--json")
     assert done.returncode == 0, done.stderr
     written = [json.loads(line) for line in rows.read_text().splitlines()]
     n = len(data.read_text().splitlines())
@@ -59,7 +59,9 @@ def test_retrieval_alone_needs_no_model_and_makes_a_table_with_intervals(fbrag: 
 
 def test_a_report_has_a_line_for_a_value_and_its_interval_and_no_costs_of_zero(fbrag: Run, data: Path, tmp_path: Path) -> None:
     rows = tmp_path / "rows.jsonl"
-    done = fbrag("eval", data, "--retrieval-only", "--method", "vanilla", "--select", "3,10", "-o", rows, env={"COLUMNS": "80"})
+    done = fbrag(
+        "eval", data, "--retrieval-only", "--method", "vanilla", "--set", "select=3,10", "-o", rows, env={"COLUMNS": "80"}
+    )
     assert done.returncode == 0, done.stderr
     assert re.search(r"(?m)^vanilla:select=10 +\*\d\d\.\d \[\d\d\.\d, \d\d\.\d\]$", done.stdout)
     assert "Cost" not in done.stdout
@@ -68,7 +70,7 @@ def test_a_report_has_a_line_for_a_value_and_its_interval_and_no_costs_of_zero(f
 def test_a_preset_is_compared_with_the_default(fbrag: Run, data: Path, tmp_path: Path) -> None:
     """A list varies the settings that the preset leaves open."""
     rows, command = tmp_path / "rows.jsonl", ("eval", data, "--retrieval-only", "--method", "vanilla", "--limit", "1")
-    done = fbrag(*command, "--select", "3,5", "--preset", "default,fast", "-o", rows)
+    done = fbrag(*command, "--set", "select=3,5", "--preset", "default,fast", "-o", rows)
     assert done.returncode == 0, done.stderr
     found = [json.loads(line)["configuration"] for line in rows.read_text().splitlines()]
     assert sorted((each["method"], each["select"]) for each in found) == [
@@ -83,7 +85,7 @@ def test_a_preset_is_compared_with_the_default(fbrag: Run, data: Path, tmp_path:
     (row,) = map(json.loads, (tmp_path / "short.jsonl").read_text().splitlines())
     assert row["configuration"]["window_weight"] == PRESETS["fast"]["window_weight"]
     refused = fbrag(*command, "--preset", "slow", "-o", rows)
-    assert (refused.returncode, "'slow' is none of default, fast, thorough" in refused.stderr) == (2, True)
+    assert (refused.returncode, '--preset is "slow", expected one of default, fast, thorough' in refused.stderr) == (2, True)
 
 
 def test_a_threshold_that_is_missed_is_exit_1_and_a_second_run_writes_nothing(fbrag: Run, data: Path, tmp_path: Path) -> None:
@@ -99,9 +101,9 @@ def test_a_threshold_that_is_missed_is_exit_1_and_a_second_run_writes_nothing(fb
 
 def test_two_questions_are_answered_and_compared(fbrag: Run, data: Path, tmp_path: Path, smollm2: Path) -> None:
     rows = tmp_path / "rows.jsonl"
-    models = ("--small", "smollm2-135m", "-m", "smollm2-135m", "--recall", "2", "--select", "2", "--samples", "2")
+    models = ("--small", "smollm2-135m", "-m", "smollm2-135m", "--set", "recall=2", "--set", "select=2", "--set", "samples=2")
     compared = ("--method", "fb-rag,order-preserving", "--compare", "order-preserving", "-f", "md")
-    short = ("--chunk-words", "60", "--forward-tokens", "24", "--max-tokens", "8")
+    short = ("--chunk-words", "60", "--set", "forward-tokens=24", "--max-tokens", "8")
     done = fbrag("eval", data, "--limit", "2", *models, *short, *compared, "-o", rows)
     assert done.returncode == 0, done.stderr
     assert "| fb-rag" in done.stdout
@@ -131,7 +133,7 @@ def unanswerable(data: Path) -> Path:
 def test_abstention_is_measured_where_a_question_has_no_answer(
     fbrag: Run, unanswerable: Path, tmp_path: Path, smollm2: Path
 ) -> None:
-    command = ("eval", unanswerable, "--method", "vanilla", "-m", "smollm2-135m", "--select", "1", "--chunk-words", "60")
+    command = ("eval", unanswerable, "--method", "vanilla", "-m", "smollm2-135m", "--set", "select=1", "--chunk-words", "60")
     done = fbrag(*command, "--max-tokens", "8", "-o", tmp_path / "rows.jsonl", "--json", "--min", "abstain=0")
     assert done.returncode == 0, done.stderr
     written = [json.loads(line) for line in (tmp_path / "rows.jsonl").read_text().splitlines()]
@@ -147,7 +149,7 @@ def test_abstention_is_measured_where_a_question_has_no_answer(
 
 
 def test_a_label_is_typed_as_the_report_has_it(fbrag: Run, data: Path, tmp_path: Path) -> None:
-    command = ("eval", data, "--retrieval-only", "--method", "vanilla,order-preserving", "--select", "3,5", "--limit", "4")
+    command = ("eval", data, "--retrieval-only", "--method", "vanilla,order-preserving", "--set", "select=3,5", "--limit", "4")
     done = fbrag(*command, "-o", tmp_path / "rows.jsonl", "--compare", "vanilla:select=3")
     assert done.returncode == 0, done.stderr
     assert "Difference from vanilla:select=3" in done.stdout
@@ -158,19 +160,19 @@ def test_a_label_is_typed_as_the_report_has_it(fbrag: Run, data: Path, tmp_path:
 def test_a_comparison_counts_the_rows_that_are_there(fbrag: Run, data: Path, tmp_path: Path) -> None:
     """The file may have rows of another configuration of the same method, and be what the run is compared with."""
     rows, command = tmp_path / "rows.jsonl", ("eval", data, "--retrieval-only", "--method", "vanilla", "--limit", "2")
-    assert fbrag(*command, "--select", "3", "-o", rows).returncode == 0
+    assert fbrag(*command, "--set", "select=3", "-o", rows).returncode == 0
     before = rows.read_bytes()
-    refused = fbrag(*command, "--select", "5", "-o", rows, "--compare", "vanilla")
+    refused = fbrag(*command, "--set", "select=5", "-o", rows, "--compare", "vanilla")
     assert refused.returncode == 2
     assert "vanilla:select=3; vanilla:select=5" in refused.stderr
     assert rows.read_bytes() == before
-    done = fbrag(*command, "--select", "5", "-o", rows, "--compare", "vanilla:select=3")
+    done = fbrag(*command, "--set", "select=5", "-o", rows, "--compare", "vanilla:select=3")
     assert done.returncode == 0, done.stderr
 
 
 def test_the_plots_that_the_rows_can_fill_are_drawn(fbrag: Run, data: Path, tmp_path: Path) -> None:
     needs("matplotlib")
-    command = ("eval", data, "--retrieval-only", "--method", "vanilla", "--select", "3,5", "--limit", "4")
+    command = ("eval", data, "--retrieval-only", "--method", "vanilla", "--set", "select=3,5", "--limit", "4")
     done = fbrag(*command, "-o", tmp_path / "rows.jsonl", "--plots", tmp_path / "plots")
     assert sorted(path.name for path in (tmp_path / "plots").iterdir()) == ["chunks.png", "chunks.svg"]
     assert done.returncode == 0, done.stderr
@@ -198,11 +200,15 @@ def test_an_embedding_model_that_is_not_there_is_told(fbrag: Run, smollm2: Path)
     [
         (("none.jsonl",), "none.jsonl"),
         (("DATA", "--method", "fbrag"), "--method"),
-        (("DATA", "--weights", "much"), "--weights"),
-        (("DATA", "--select", "0"), "--select"),
+        (("DATA", "--set", "weights=much"), "--set weights"),
+        (("DATA", "--set", "select=0"), "--set select"),
+        (("DATA", "--method", "vanilla", "--set", "samples=3"), "samples means nothing to vanilla"),
         (("DATA", "--min", "f1=40"), "--min"),
         (("DATA", "--method", "vanilla", "--compare", "nothing"), "--compare"),
-        (("DATA", "--method", "vanilla", "--select", "3,5", "--compare", "vanilla"), "several configurations are called vanilla"),
+        (
+            ("DATA", "--method", "vanilla", "--set", "select=3,5", "--compare", "vanilla"),
+            "several configurations are called vanilla",
+        ),
         (("DATA", "--method", "vanilla", "--compare", str(QUESTIONS)), "line 1: schema is"),
     ],
 )

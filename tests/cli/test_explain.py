@@ -15,7 +15,7 @@ from tests.conftest import INQUIRY, Run
 from tests.documents.making import pptx, shape
 
 QUESTION = "In which town was the watchmaker who repaired the standard chronometer born?"
-FAST = ("--recall", "2", "--select", "3", "--samples", "2", "--forward-tokens", "24", "--small", "smollm2-135m")
+FAST = ("--recall", "2", "--select", "3", "--samples", "2", "--set", "forward-tokens=24", "--small", "smollm2-135m")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -47,11 +47,11 @@ def test_json_has_every_chunk_with_its_scores_ranks_and_place(fbrag_cached: Run)
 
 
 def test_weights_change_what_is_selected_as_the_paper_says(fbrag_cached: Run) -> None:
-    only_question = json.loads(fbrag_cached("explain", INQUIRY, QUESTION, "--json", "--weights", "0:1", *FAST).stdout)
+    only_question = json.loads(fbrag_cached("explain", INQUIRY, QUESTION, "--json", "--set", "weights=0:1", *FAST).stdout)
     assert all(chunk["rank"] == chunk["backward_rank"] for chunk in only_question["chunks"])
     for wrong in ("1", "1:a", "1:1:1", "-1:1"):
-        refused = fbrag_cached("explain", INQUIRY, QUESTION, "--weights", wrong)
-        assert (refused.returncode, f"--weights {wrong}: expected X:Y" in refused.stderr) == (2, True)
+        refused = fbrag_cached("explain", INQUIRY, QUESTION, "--set", f"weights={wrong}")
+        assert (refused.returncode, f'--set weights is "{wrong}", expected X:Y' in refused.stderr) == (2, True)
 
 
 def test_what_was_sampled_once_is_not_sampled_again(fbrag: Run) -> None:
@@ -65,7 +65,7 @@ def test_what_was_sampled_once_is_not_sampled_again(fbrag: Run) -> None:
     assert (kept["cached"], sum(chunk["selected"] for chunk in kept["chunks"])) == (["text", "index", "samples"], 4)
     (forward,) = (stage for stage in kept["stages"] if stage["name"] == "forward")
     assert (forward["seconds"], forward["cached_tokens"]) == (0, forward["prompt_tokens"])
-    for changed in (("--seed", "1"), ("--temperature", "0.7"), ("--recall", "3"), ("--no-cache",)):
+    for changed in (("--seed", "1"), ("--set", "temperature=0.7"), ("--recall", "3"), ("--no-cache",)):
         assert "samples" not in json.loads(fbrag(*command, *changed).stdout)["cached"]
 
 
@@ -82,7 +82,7 @@ def test_find_tells_the_fate_of_a_passage_across_line_ends(fbrag_cached: Run) ->
 
 def test_what_the_large_model_reads_is_listed_and_found(fbrag_cached: Run) -> None:
     models = ("--small", "smollm2-135m", "-m", "smollm2-135m")
-    looking = ("--recall", "1", "--samples", "2", "--forward-tokens", "24")
+    looking = ("--recall", "1", "--samples", "2", "--set", "forward-tokens=24")
     asked = ("explain", INQUIRY, QUESTION, "--budget", "200", "-n", "3", *looking, *models)
     told, text = json.loads(fbrag_cached(*asked, "--json").stdout), INQUIRY.read_text("utf-8")
     read = [text[start:end] for chunk in told["chunks"] for start, end in chunk["read"]]

@@ -15,7 +15,7 @@ from tests.conftest import INQUIRY, Run
 from tests.servers import Loopback
 
 QUESTION = "Who was the master of the ship?"
-SHORT = ("--chunk-words", "60", "--forward-tokens", "24")
+SHORT = ("--chunk-words", "60", "--set", "forward-tokens=24")
 FAST = ("--recall", "2", "--samples", "2", *SHORT, "--small", "smollm2-135m")
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.conftest import INQUIRY, Run
 
-SMALL = ("--small", "smollm2-135m", "--large", "smollm2-135m", "--max-tokens", "8", "--samples", "1", "--forward-tokens", "8")
+SMALL = ("--small", "smollm2-135m", "--large", "smollm2-135m", "--max-tokens", "8", "--samples", "1", "--set", "forward-tokens=8")
 ROW = {"schema": "fbrag.row/1", "id": "1", "document": "a.txt", "question": "Who?"}
 
 
@@ -71,7 +71,7 @@ def test_an_input_is_no_output(fbrag: Run, folder: Path, line: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "more", ["--large nosuch.gguf", "--large a.txt", "--prompts prompts.json", "--retriever nosuch.gguf", "--select x"]
+    "more", ["--large nosuch.gguf", "--large a.txt", "--set prompts=prompts.json", "--retriever nosuch.gguf", "--select x"]
 )
 def test_rows_outlast_a_restart_that_cannot_begin(fbrag: Run, folder: Path, more: str) -> None:
     before = (folder / "rows.jsonl").read_bytes()

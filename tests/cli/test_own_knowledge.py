@@ -22,7 +22,9 @@ from tests.conftest import INQUIRY, Run
 
 QUESTION = "Who was the master of the ship?"
 NOTE = "The answer is from the model's own knowledge, not from the document."
-SHORT = ("-m", "smollm2-135m", "--chunk-words", "60", "--max-tokens", "12", "--background-tokens", "24", "--select", "2")
+SHORT = ("-m", "smollm2-135m", "--chunk-words", "60", "--max-tokens", "12")
+GENREAD = ("--method", "genread", *SHORT, "--set", "background-tokens=24")
+REFEED = ("--method", "refeed", *SHORT, "--select", "2")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -31,7 +33,8 @@ def _model(smollm2: Path) -> None:
 
 
 def told(fbrag: Run, method: str, *more: object) -> dict[str, Any]:
-    done = fbrag("ask", INQUIRY, QUESTION, "--method", method, *SHORT, *more, "--json")
+    of_method = {"genread": GENREAD, "refeed": REFEED}.get(method, ("--method", method, *SHORT))
+    done = fbrag("ask", INQUIRY, QUESTION, *of_method, *more, "--json")
     assert done.returncode == 0, done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
     return found
@@ -58,7 +61,7 @@ def test_explain_shows_the_passage_that_genread_wrote_and_both_prompts(fbrag_cac
     (passage,) = answer["samples"]
     assert passage["text"].strip()
     assert (answer["status"], answer["from_document"], answer["sources"], answer["support"]) == ("answered", False, [], None)
-    command = ("explain", INQUIRY, QUESTION, "--method", "genread", *SHORT)
+    command = ("explain", INQUIRY, QUESTION, *GENREAD)
     explained = fbrag_cached(*command, "-n", "1", "--samples-text")
     assert " ".join(passage["text"].split()) in " ".join(explained.stdout.split())
     first, second = fbrag_cached(*command, "--prompt").stdout.split("--- large model")[1:]
@@ -74,7 +77,7 @@ def test_refeed_answers_from_chunks_that_its_first_answer_raises(fbrag_cached: R
     for source in answer["sources"]:
         assert source["combined"] == pytest.approx(source["backward"] + source["forward"], abs=1e-3)
     assert list(answer["models"]) == ["large"]
-    prompts = fbrag_cached("explain", INQUIRY, QUESTION, "--method", "refeed", *SHORT, "--prompt").stdout
+    prompts = fbrag_cached("explain", INQUIRY, QUESTION, *REFEED, "--prompt").stdout
     first, second = prompts.split("--- large model")[1:]
     assert answer["sources"][0]["text"] in second
     assert "Passages" not in first
@@ -110,7 +113,8 @@ def test_they_are_compared_with_a_method_that_reads(fbrag_cached: Run, tmp_path:
     text = INQUIRY.read_text("utf-8")[:6000]
     example = {"input": QUESTION, "context": text, "answers": ["the"], "evidence": [text[100:140]]}
     data.write_text(json.dumps(example), "utf-8")
-    methods = ("--method", "closed-book,genread,refeed,vanilla", *SHORT, "-o", rows)
+    lists = ("--set", "background-tokens=24", "--set", "select=2")
+    methods = ("--method", "closed-book,genread,refeed,vanilla", *SHORT, *lists, "-o", rows)
     done = fbrag_cached("eval", data, *methods, "--json")
     assert done.returncode == 0, done.stderr
     found = {row["configuration"]["method"]: row for row in map(json.loads, rows.read_text("utf-8").splitlines())}

@@ -15,9 +15,9 @@ from typing import TextIO
 import pytest
 
 from fbrag_cli.cli.live import Preview, Region
-from fbrag_cli.cli.method_options import with_preset
 from fbrag_cli.errors import FbragError
 from fbrag_cli.indexing.collect import collect_text
+from fbrag_cli.methods import registry
 from fbrag_cli.methods.fb_rag.vanilla import Vanilla
 from fbrag_cli.progress import Event
 from fbrag_cli.query import Query
@@ -309,16 +309,15 @@ def test_a_pace_that_is_damaged_in_the_cache_is_dropped(tmp_path: Path) -> None:
 
 # -- names for settings ------------------------------------------------------------------------------------------------------
 
-FLAG, VARIABLE, FILE, NONE = "COMMANDLINE", "ENVIRONMENT", "DEFAULT_MAP", "DEFAULT"
+FILE, VARIABLE, FLAG = range(3)
 
 
-def resolved(**given: tuple[object, str]) -> dict[str, object]:
+def resolved(**given: tuple[object, int]) -> dict[str, object]:
     """The values of options of which `given` are set, each with its origin."""
-    usual = {"fast": False, "thorough": False, "method": "fb-rag", "answer_anyway": False, "select": None}
-    usual |= {"retriever": "bm25", "window_weight": 0.0}
-    values = {name: given[name][0] if name in given else value for name, value in usual.items()}
-    found = with_preset(values, {name: given[name][1] if name in given else NONE for name in usual})
-    return {name: value for name, value in found.items() if value != usual[name] and name not in ("fast", "thorough")}
+    layers = [{name: value for name, (value, origin) in given.items() if origin == each} for each in (FILE, VARIABLE, FLAG)]
+    found = registry.resolved(*layers)
+    usual = {"method": "fb-rag", "retriever": "bm25", "window_weight": 0.0}
+    return {name: value for name, value in found.items() if value != usual.get(name) and name not in ("fast", "thorough")}
 
 
 def test_fast_is_the_question_alone_and_thorough_more_chunks() -> None:
@@ -343,7 +342,7 @@ def test_fast_weighs_windows_with_bm25_alone() -> None:
 
 
 @pytest.mark.parametrize("other", [{"thorough": (True, FLAG)}, {"method": ("vanilla", FLAG)}])
-def test_what_contradicts_a_preset_is_an_error(other: dict[str, tuple[object, str]]) -> None:
+def test_what_contradicts_a_preset_is_an_error(other: dict[str, tuple[object, int]]) -> None:
     with pytest.raises(FbragError) as told:
         resolved(fast=(True, FLAG), **other)
     assert told.value.code == "usage"
@@ -443,7 +442,7 @@ def test_an_interrupt_and_an_error_leave_nothing_of_the_preview(clean_environmen
     assert "Nearest" in screen.raw
     assert code == 130
     assert screen.lines() == []
-    screen, code = on_screen(100, 30, ["ask", str(INQUIRY), QUESTION, *FAST, "--ctx", "256"], clean_environment, tmp_path)
+    screen, code = on_screen(100, 30, ["ask", str(INQUIRY), QUESTION, *FAST, "--set", "ctx=256"], clean_environment, tmp_path)
     assert "Nearest" in screen.raw
     assert code != 0
     assert [line.partition(":")[0] for line in screen.lines() if ": " in line][:2] == ["error", "hint"]

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from fbrag_cli.cli.argv import COMMANDS
-from fbrag_cli.cli.commands import Commands
-from fbrag_cli.cli.config_keys import known_keys
+from fbrag_cli.cli.main import Commands
+from fbrag_cli.cli.options import known_keys
 from tests.conftest import ROOT
 
 CODE = """
@@ -45,9 +45,8 @@ def test_a_quick_command_loads_no_library_of_numbers_and_no_method(
     own = {"FBRAG_CACHE_DIR": str(tmp_path / "cache"), "FBRAG_CONFIG": str(tmp_path / "config.toml")}
     modules = loaded(clean_environment | own, *command.split())
     assert not {name.partition(".")[0] for name in modules} & HEAVY
-    methods = {name for name in modules if name.startswith("fbrag_cli.methods.")} - {"fbrag_cli.methods.knobs"}
-    assert not methods
-    assert not [name for name in modules if name.startswith(("fbrag_cli.documents", "fbrag_cli.retrieval", "fbrag_cli.trace"))]
+    homes = ("fbrag_cli.methods.", "fbrag_cli.documents", "fbrag_cli.retrieval", "fbrag_cli.trace")
+    assert not [name for name in modules if name.startswith(homes)]
 
 
 @pytest.mark.parametrize("command", ["config show", "config get seed"])
@@ -64,14 +63,14 @@ def test_one_command_does_not_load_another(clean_environment: dict[str, str]) ->
 
 
 def test_the_list_of_commands_has_the_first_sentence_of_each_help() -> None:
-    assert {name: each.get_short_help_str(limit=1000) for name, each in Commands(name="fbrag").commands.items()} == COMMANDS
+    assert {name: each.get_short_help_str(limit=1000) for name, each in Commands().commands.items()} == COMMANDS
 
 
 def test_the_file_sets_each_option_of_a_question_that_has_a_variable() -> None:
-    commands = Commands(name="fbrag").commands
-    options = {each.name: each for name in ("ask", "explain", "batch") for each in commands[name].params if each.envvar}
+    commands = Commands().commands
+    options = {each.name for name in ("ask", "explain", "batch") for each in commands[name].settings.values() if each.variables}
     of_one_run = {"output", "pages", "include", "exclude", "yes", "again", "password_file"}
-    assert {*options} - of_one_run <= {*known_keys()}
+    assert options - of_one_run <= {*known_keys()}
 
 
 def test_a_program_that_imports_fbrag_keeps_its_environment(clean_environment: dict[str, str]) -> None:

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from fbrag_cli import __version__
-from fbrag_cli.cli import version
-from fbrag_cli.cli.help import FIRST
+from fbrag_cli.cli import main
+from fbrag_cli.cli.command import FIRST
 from tests.conftest import Run
 
 
@@ -50,13 +50,13 @@ def files(tmp_path: Path) -> Path:
         (["ask", "fifo", "Who?"], 3, "fifo"),
         (["ask", "fine.txt", "Who?", "--encoding", "klingon"], 2, "klingon"),
         (["ask", "fine.txt", "Who?", "--selct", "3"], 2, "--select"),
-        (["ask", "fine.txt", "Who?", "--select", "many"], 2, "--select many"),
+        (["ask", "fine.txt", "Who?", "--select", "many"], 2, '--select is "many"'),
         (["ask", "fine.txt", "Who?", "--samples", "0"], 2, "--samples"),
-        (["ask", "fine.txt", "Who?", "--order", "cold"], 2, "--order"),
-        (["ask", "fine.txt", "Who?", "--gpu-layers", "some"], 2, "--gpu-layers"),
-        (["ask", "fine.txt", "Who?", "--device", "CUDA99"], 5, "CUDA99"),
-        (["ask", "fine.txt", "Who?", "--tensor-split", "3,x"], 2, "--tensor-split 3,x"),
-        (["ask", "fine.txt", "Who?", "--tensor-split", "1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1"], 2, "17 shares"),
+        (["ask", "fine.txt", "Who?", "--set", "order=cold"], 2, "--set order"),
+        (["ask", "fine.txt", "Who?", "--set", "gpu-layers=some"], 2, "--set gpu-layers"),
+        (["ask", "fine.txt", "Who?", "--set", "device=CUDA99"], 5, "CUDA99"),
+        (["ask", "fine.txt", "Who?", "--set", "tensor-split=3,x"], 2, "--set tensor-split=3,x"),
+        (["ask", "fine.txt", "Who?", "--set", "tensor-split=1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1"], 2, "17 shares"),
         (["ask", "fine.txt", "Who?", "-m", "qwen2.5-coder-15b"], 4, "qwen2.5-coder-1.5b"),
         (["ask", "fine.txt", "Who?", "--small", "fine.txt", "-m", "fine.txt"], 4, "fine.txt"),
         (["ask", "fine.txt", "Who?", "--instructions", "@missing"], 2, "missing"),
@@ -184,8 +184,8 @@ def test_a_dry_run_with_json_is_json(fbrag: Run, files: Path, command: str, docu
         (["--retriever", "missing.gguf"], 4, "there is no file missing.gguf"),
         (["--retriever", "no/such-model"], 4, "no/such-model is not on this machine"),
         (["--method", "r2ag"], 2, "needs trained parts"),
-        (["--method", "r2ag", "--r2ag", "folder"], 4, "folder holds no trained parts"),
-        (["--method", "fit-rag", "--fit-rag", "missing"], 4, "missing holds no trained parts"),
+        (["--method", "r2ag", "--set", "r2ag=folder"], 4, "folder holds no trained parts"),
+        (["--method", "fit-rag", "--set", "fit-rag=missing"], 4, "missing holds no trained parts"),
     ],
 )
 def test_names_are_checked_before_a_dry_run_ends_well_and_before_a_download(
@@ -205,7 +205,7 @@ def test_small_mistakes_get_the_right_hint(fbrag: Run, files: Path) -> None:
     assert "pw.txt" not in fbrag("ask", "nothing.txt", "Who?").stderr
     assert fbrag("ask", "fine.txt", "Who?", "--samll", "x").stderr.splitlines()[1] == "hint: did you mean --small?"
     refused = fbrag("config", "set", "weights", "x", "--config", "own.toml")
-    assert (refused.returncode, len(refused.stderr.splitlines())) == (2, 2)
+    assert (refused.returncode, len(refused.stderr.splitlines())) == (2, 1)
     assert "expected X:Y" in refused.stderr
     assert not (files / "own.toml").exists()
     assert fbrag("config", "set", "weights", "1:0", "--config", "own.toml").returncode == 0
@@ -266,18 +266,16 @@ def test_the_commit_is_that_of_fbrag_and_of_no_project_around_it(tmp_path: Path,
     git = ["git", "-C", str(tmp_path), "-c", "user.name=A", "-c", "user.email=a@example.org"]
     for arguments in (["init", "-q"], ["commit", "-q", "--allow-empty", "-m", "theirs"]):
         subprocess.run([*git, *arguments], check=True)
-    monkeypatch.setattr(version, "__file__", str(file))
-    assert version._commit() is None
+    monkeypatch.setattr(main, "__file__", str(file))
+    assert main._commit() is None
     for arguments in (["add", "-f", str(file)], ["commit", "-q", "-m", "ours"]):
         subprocess.run([*git, *arguments], check=True)
-    assert re.fullmatch("[0-9a-f]{12}", str(version._commit()))
+    assert re.fullmatch("[0-9a-f]{12}", str(main._commit()))
 
 
 def all_commands() -> dict[str, Any]:
     """Typer's commands by their path, as "fbrag models list"."""
-    from fbrag_cli.cli.main import _command
-
-    found = {"fbrag": _command()}
+    found: dict[str, Any] = {"fbrag": main.Commands()}
     for path, command in [*found.items()]:
         found |= {f"{path} {name}": each for name, each in command.commands.items()}
     for path, command in [*found.items()][1:]:
@@ -360,6 +358,12 @@ def test_help_and_version_are_words_too(fbrag: Run) -> None:
     assert (unknown.returncode, unknown.stderr.splitlines()[0]) == (2, "error: no such command 'akk'")
 
 
+def test_the_help_of_every_command_fits_45_lines_of_80_columns(fbrag: Run) -> None:
+    for path in all_commands():
+        told = fbrag(*path.split()[1:], "--help", env={"COLUMNS": "80"}).stdout
+        assert 1 < len(told.splitlines()) <= 45, path
+
+
 @pytest.mark.parametrize("command", FIRST)
 def test_the_help_fits_sixty_columns_and_its_examples_can_be_pasted(fbrag: Run, command: str) -> None:
     path = [] if command == "fbrag" else command.split()
@@ -369,13 +373,18 @@ def test_the_help_fits_sixty_columns_and_its_examples_can_be_pasted(fbrag: Run, 
     assert all(len(line) <= 60 for line in narrow.replace(examples[1], "").splitlines())
 
 
-def test_the_help_has_no_ranges_and_a_group_for_the_parts_that_are_trained(fbrag: Run) -> None:
+def test_the_help_has_no_ranges(fbrag: Run) -> None:
     told = fbrag("ask", "--help-all").stdout
     assert not re.search(r"\[.*x[<>]=", told)
     assert "0000000" not in told
-    _, trained = told.split("Options of methods with trained parts:\n")
-    listed = re.findall(r"^  (--[\w-]+)", trained.partition("\n\n")[0], re.MULTILINE)
-    assert {"--r2ag", "--fit-rag", "--candidates", "--reduce", "--rank-by", "--self-knowledge", "--prompt-style"} == {*listed}
+
+
+def test_a_question_has_at_most_43_options_of_its_own_and_52_with_those_of_all_commands(fbrag: Run) -> None:
+    lines = fbrag("ask", "--help-all").stdout.splitlines()
+    own = lines[: lines.index("General options:")]
+    counts = [sum(bool(re.match(r"  (-\w, )?--\w", line)) for line in part) for part in (own, lines)]
+    assert counts[0] <= 43
+    assert counts[1] <= 52
 
 
 def test_help_and_list_import_nothing_heavy(fbrag: Run, clean_environment: dict[str, str]) -> None:
@@ -442,12 +451,12 @@ def test_a_missing_question_is_not_waited_for_on_a_terminal(clean_environment: d
 
 def test_ask_and_explain_differ_in_nothing_but_the_answer_and_the_explanation() -> None:
     from fbrag_cli.cli.ask import ask
-    from fbrag_cli.cli.explain import explain
-    from fbrag_cli.cli.options import AnswerOptions, ExplainOptions
+    from fbrag_cli.cli.explain import ExplainOutput, explain
+    from fbrag_cli.cli.options import AnswerOptions, ExplainOptions, OutputOptions, leaves
 
-    groups = [set(each.groups) for each in (ask, explain)]  # type: ignore[attr-defined]
-    assert groups[0] - groups[1] == {AnswerOptions}
-    assert groups[1] - groups[0] == {ExplainOptions}
+    groups = [{leaf for group in each.groups for leaf in leaves(group)} for each in (ask, explain)]
+    assert groups[0] - groups[1] == {AnswerOptions, OutputOptions}
+    assert groups[1] - groups[0] == {ExplainOptions, ExplainOutput}
 
 
 def test_a_question_that_names_a_missing_file_is_still_a_question(fbrag: Run, files: Path) -> None:
@@ -463,13 +472,26 @@ def test_a_question_that_names_a_missing_file_is_still_a_question(fbrag: Run, fi
 @pytest.mark.parametrize(
     ("arguments", "error", "hint"),
     [
-        (["--samples", "many"], "--samples many: expected a whole number from 1 to 64", "fbrag ask --help"),
-        (["--samples", "0"], "--samples 0: expected a whole number from 1 to 64", "fbrag ask --help"),
-        (["--context", "-1"], "--context -1: expected a whole number, at least 0", "fbrag ask --help"),
-        (["--top-p", "all"], "--top-p all: expected a number from 0 to 1", "fbrag ask --help"),
-        (["--gpu", "of"], "--gpu of: expected one of auto, off, require", "did you mean off?"),
-        (["--color", "allways"], "--color allways: expected one of auto, always, never", "did you mean always?"),
-        (["--order", "cold"], "--order cold: expected one of read-first, document", "fbrag ask --help"),
+        (["--samples", "many"], '--samples is "many", expected a whole number from 1 to 64', "fbrag ask --help"),
+        (["--samples", "0"], '--samples is "0", expected a whole number from 1 to 64', "fbrag ask --help"),
+        (["--context", "-1"], '--context is "-1", expected a whole number, at least 0', "fbrag ask --help"),
+        (["--set", "top-p=all"], '--set top-p is "all", expected a number from 0 to 1', "fbrag ask --set list"),
+        (["--gpu", "of"], '--gpu is "of", expected one of auto, off, require', "did you mean off?"),
+        (["--color", "allways"], '--color is "allways", expected one of auto, always, never', "did you mean always?"),
+        (["-s", "order=cold"], '--set order is "cold", expected one of read-first, document', "fbrag ask --set list"),
+        (["-s", "top_kk=3"], "--set top_kk: there is no such setting", "did you mean top-k?"),
+        (["-s", "samples=3"], "--set samples: there is no such setting", "it is an option: --samples"),
+        (["-s", "top-k"], "--set top-k: the value is missing", "--set top-k=N"),
+        (
+            ["--method", "vanilla", "--samples", "3"],
+            "samples means nothing to the method vanilla",
+            "leave it out; it is a setting of fb-rag",
+        ),
+        (
+            ["--fast", "-s", "top-k=3"],
+            "top_k means nothing to the method order-preserving",
+            "leave it out; it is a setting of fb-rag",
+        ),
     ],
 )
 def test_a_wrong_value_says_what_is_right(fbrag: Run, files: Path, arguments: list[str], error: str, hint: str) -> None:
@@ -485,14 +507,48 @@ def test_a_method_that_is_misspelled(fbrag: Run, files: Path) -> None:
 
 def test_a_wrong_value_of_a_variable_names_the_variable(fbrag: Run, files: Path) -> None:
     done = fbrag("ask", "fine.txt", "Who?", env={"FBRAG_SAMPLES": "many"})
-    assert done.stderr.splitlines()[0] == "error: FBRAG_SAMPLES many: expected a whole number from 1 to 64"
+    assert done.stderr.splitlines()[0] == 'error: FBRAG_SAMPLES is "many", expected a whole number from 1 to 64'
+
+
+# -- --set -------------------------------------------------------------------------------------------------------------------
+
+
+def test_the_settings_for_experts_are_listed_without_a_document(fbrag: Run) -> None:
+    done = fbrag("ask", "--set", "list")
+    assert (done.returncode, done.stderr) == (0, "")
+    head, *rows = done.stdout.splitlines()
+    assert head.split() == ["NAME", "DEFAULT", "MEANING"]
+    columns = [head.index(name) for name in ("DEFAULT", "MEANING")]
+    listed = {row[: columns[0]].strip(): (row[columns[0] : columns[1]].strip(), row[columns[1] :]) for row in rows}
+    assert listed["top-k"] == ("50", "number of tokens that forward samples are drawn from")
+    assert {"ctx", "tensor-split", "weights", "r2ag", "candidates"} <= listed.keys()
+    assert not {"samples", "select", "large"} & listed.keys()
+    assert {"samples", "select"} <= {row.split()[0] for row in fbrag("eval", "-s", "list").stdout.splitlines()}
+
+
+def test_a_setting_comes_from_set_before_the_environment_before_the_file(fbrag: Run, files: Path) -> None:
+    def words(*flags: str, **env: str) -> str:
+        plan = fbrag("ask", "fine.txt", "Who?", "--dry-run", *flags, env=env)
+        return plan.stderr.splitlines()[0].partition(": ")[2]
+
+    (files / "own.toml").write_text("weights = 'a'\n")
+    assert words("--set", "weights=c", FBRAG_WEIGHTS="b", FBRAG_CONFIG="own.toml").startswith('--set weights is "c"')
+    assert words(FBRAG_WEIGHTS="b", FBRAG_CONFIG="own.toml").startswith('FBRAG_WEIGHTS is "b"')
+    assert words(FBRAG_CONFIG="own.toml").startswith('own.toml: weights is "a"')
+
+
+def test_a_general_default_that_the_method_does_not_have_is_passed_over(fbrag: Run, files: Path) -> None:
+    (files / "own.toml").write_text("recall = 3\n")
+    command = ("ask", "fine.txt", "Who?", "--dry-run", "--method", "vanilla", "--config", "own.toml")
+    done = fbrag(*command, env={"FBRAG_SAMPLES": "3"})
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 # -- variables ---------------------------------------------------------------------------------------------------------------
 
 
 def test_an_option_of_the_configuration_file_has_a_variable_too() -> None:
-    from fbrag_cli.cli.config_keys import known_keys
+    from fbrag_cli.cli.options import known_keys
 
     assert all(key.variables for key in known_keys().values())
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from fbrag_cli.methods.knobs import knob
+from fbrag_cli.settings import knob
 from fbrag_cli.methods.method import Tools
 from fbrag_cli.methods.ranking import ChunkMethod, whole_chunks
 from fbrag_cli.trace import Trace
@@ -85,7 +85,7 @@ def test_a_new_method_is_asked_explained_and_compared(run, smollm2: Path, tmp_pa
     rows = tmp_path / "data.jsonl"
     example = {"input": QUESTION, "context": "It was built. " * 900, "answers": ["Osterwick"], "evidence": ["It was"]}
     rows.write_text(json.dumps(example), "utf-8")
-    lists = ["--method", "neighbours,vanilla", "--select", "1", "--before", "0,2", "--retrieval-only"]
+    lists = ["--method", "neighbours,vanilla", "--set", "select=1", "--set", "before=0,2", "--retrieval-only"]
     report = run("eval", rows, *lists, "-o", tmp_path / "out.jsonl")
     keys = [json.loads(line)["configuration"] for line in (tmp_path / "out.jsonl").read_text("utf-8").splitlines()]
     assert [(key["method"], key.get("before")) for key in keys] == [("neighbours", 0), ("neighbours", 2), ("vanilla", None)]

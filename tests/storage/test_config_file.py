@@ -10,12 +10,12 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from fbrag_cli.cli.config_keys import find_key, known_keys
 from fbrag_cli.cli.doctor import known_variables
-from fbrag_cli.cli.main import _config_defaults
+from fbrag_cli.cli.options import find_key, known_keys
 from fbrag_cli.errors import FbragError
-from fbrag_cli.methods.knobs import Setting, effective
+from fbrag_cli.settings import Setting, effective
 from fbrag_cli.storage.config_file import Config, ConfigFile, load, locate, set_value, unset_value
+from tests.conftest import Run
 
 KEYS = known_keys()
 POSIX = pytest.mark.skipif(os.name != "posix", reason="places of POSIX systems")
@@ -149,27 +149,25 @@ def test_which_value_counts() -> None:
     assert found("samples", FBRAG_SAMPLES="7") == 7
     assert found("samples", FBRAG_SAMPLES="") == 4
     assert found("offline", HF_HUB_OFFLINE="1") is True
-    with pytest.raises(FbragError, match="FBRAG_SAMPLES is 'many'"):
+    with pytest.raises(FbragError, match='FBRAG_SAMPLES is "many"'):
         found("samples", FBRAG_SAMPLES="many")
 
 
-def test_the_defaults_of_the_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file = written(tmp_path, 'color = "never"\nthreads = 2\nsamples = 3\nsampels = 9\n')
-    arguments = ["ask", "--config", str(file.path), "book.txt", "--", "--quiet"]
-    assert _config_defaults(arguments) == {"color": "never", "ask": {"threads": 2, "samples": 3}}
-    assert capsys.readouterr().err == f"warning: {file.path}: there is no key sampels; did you mean samples?\n"
-    assert _config_defaults(["--config", str(file.path), "models", "list"]) == {"color": "never", "models": {}}
-    _config_defaults(["ask", f"--config={file.path}", "-qa", "book.txt", "Who?"])
-    assert capsys.readouterr().err == ""
+def test_help_and_repairs_work_with_a_broken_file(fbrag: Run, tmp_path: Path) -> None:
+    broken = {"FBRAG_CONFIG": str(written(tmp_path, "gpu = ").path)}
+    for arguments in (["ask", "--help"], ["--version"], ["config", "path"], ["--color", "never", "doctor", "--help"]):
+        assert fbrag(*arguments, env=broken).returncode == 0
+    for arguments in (["ask", "a.txt", "config"], ["--color", "always", "explain", "a.txt", "b"], ["models", "path"]):
+        done = fbrag(*arguments, env=broken)
+        assert (done.returncode, "line 1" in done.stderr) == (2, True)
 
 
-def test_help_and_repairs_work_with_a_broken_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FBRAG_CONFIG", str(written(tmp_path, "gpu = ").path))
-    for arguments in (["ask", "--help"], ["--version"], ["config", "path"], ["--color", "never", "doctor"]):
-        assert _config_defaults(arguments) == {}
-    for arguments in (["ask", "a.txt", "config"], ["--color", "always", "explain"], ["ask", "a.txt", "--", "--help"]):
-        with pytest.raises(FbragError, match="line 1"):
-            _config_defaults(arguments)
+def test_a_key_of_another_command_is_none_that_nobody_knows(fbrag: Run, tmp_path: Path) -> None:
+    file = written(tmp_path, 'idle = "2h"\nmax_errors = 3\nsampels = 9\nlarge = "nosuch"\n')
+    done = fbrag("ask", "missing.txt", "Who?", "--dry-run", "--config", file.path)
+    assert done.stderr.splitlines()[0] == f"warning: {file.path}: there is no key sampels; did you mean samples?"
+    assert "there is no model nosuch" in done.stderr
+    assert "sampels" not in fbrag("models", "path", "--config", file.path).stderr
 
 
 # -- edits -----------------------------------------------------------------------------------------------------------------

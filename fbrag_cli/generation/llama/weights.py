@@ -187,7 +187,7 @@ def _not_loaded(path: Path, reason: str) -> FbragError:
         return FbragError(
             "out_of_memory",
             f"{path.name} does not fit: {reason}",
-            "choose a smaller model, or on a GPU fewer layers (--gpu-layers)",
+            "choose a smaller model, or on a GPU fewer layers (--set gpu-layers=N)",
         )
     return FbragError(
         "model_corrupt",

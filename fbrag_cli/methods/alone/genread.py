@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from fbrag_cli.generation.generator import Sampling
-from fbrag_cli.methods.knobs import knob
 from fbrag_cli.methods.method import Method, Tools, cost_of, look_forward
 from fbrag_cli.methods.prompts import background_turns
 from fbrag_cli.query import Query
+from fbrag_cli.settings import knob
 from fbrag_cli.trace import ForwardSample, LookForward, Scores, Trace
 
 
@@ -27,9 +27,7 @@ class GenRead(Method):
     needs_large: ClassVar[bool] = True
     retrieves: ClassVar[bool] = False
 
-    background_tokens: int = knob(
-        128, "length limit of the passage that genread writes", minimum=1, group="Advanced", metavar="N"
-    )
+    background_tokens: int = knob(128, "length limit of the passage that genread writes", minimum=1, expert=True, metavar="N")
 
     def plan(self, n_chunks: int) -> list[str]:
         return ["none to read", "a background passage to write"]

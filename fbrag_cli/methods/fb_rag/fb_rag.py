@@ -19,7 +19,6 @@ from fbrag_cli.corpus import Passage
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.generator import Generation, Sampling
 from fbrag_cli.methods.fb_rag.windows import best_windows, in_reading_order
-from fbrag_cli.methods.knobs import knob
 from fbrag_cli.methods.method import Method, Tools, cost_of, look_forward
 from fbrag_cli.methods.prompts import forward_turns
 from fbrag_cli.methods.ranking import (
@@ -36,6 +35,7 @@ from fbrag_cli.methods.ranking import (
 )
 from fbrag_cli.progress import stage
 from fbrag_cli.query import Query
+from fbrag_cli.settings import knob, settings_of
 from fbrag_cli.text.printable import counted
 from fbrag_cli.trace import ForwardSample, LookForward, Scores, Selection, Stage, Trace
 
@@ -51,7 +51,6 @@ FEW = 50
 _SELECT = 5
 _AROUND, _TIMES = 12, 4  # chunks that give their windows, at least; times as many words as are read
 _LARGEST_WEIGHT = 1e6
-_LIMIT = "128 on a GPU, 48 on a CPU, or of --prompts"
 _IN = r"\(in \w+\)[\s*_]*"  # after a label, as the prompt writes it where it names a language
 _QUOTE = "[\"'”’」』)）]"  # may stand between a sentence's end and the label
 _ANSWER = re.compile(
@@ -74,28 +73,32 @@ class FBRag(ChunkMethod):
     recall: int = knob(2, "chunks for the small model", on_gpu=20, minimum=1, metavar="N")
     samples: int = knob(3, "forward samples", on_gpu=5, minimum=1, maximum=64, metavar="K")
     weights: str = knob(
-        "0.5:0.5", "weights of the forward and the backward lookup; 1:0 is the paper's F", group="Advanced", metavar="X:Y"
+        "0.5:0.5",
+        "weights of the forward and the backward lookup; 1:0 is the paper's F",
+        form=lambda text: parse_weights(text),
+        accepts="X:Y, two numbers from 0 to 1,000,000",
+        expert=True,
+        metavar="X:Y",
     )
-    temperature: float = knob(1.0, "temperature of the forward samples", minimum=0, group="Advanced", metavar="T")
+    temperature: float = knob(1.0, "temperature of the forward samples", minimum=0, expert=True, metavar="T")
     top_p: float = knob(
-        0.9, "probability mass that forward samples are drawn from", minimum=0, maximum=1, group="Advanced", metavar="P"
+        0.9, "probability mass that forward samples are drawn from", minimum=0, maximum=1, expert=True, metavar="P"
     )
-    top_k: int = knob(50, "number of tokens that forward samples are drawn from", minimum=0, group="Advanced", metavar="N")
+    top_k: int = knob(50, "number of tokens that forward samples are drawn from", minimum=0, expert=True, metavar="N")
     forward_tokens: int = knob(
-        48, "length limit of a forward sample", on_gpu=128, minimum=1, varies=_LIMIT, group="Advanced", metavar="N"
+        48, "length limit of a forward sample, or that of prompts", on_gpu=128, minimum=1, expert=True, metavar="N"
     )
 
     order: Literal["read-first", "document"] = knob(
         "read-first",
         "what is read first to answer: the recalled chunks, which one model for both need not read again; or all in document "
-        "order, as in the paper",
-        varies="read-first; document for two models, --prompts, or a --recall above half of --select",
-        group="Advanced",
+        "order, as in the paper, and for two models, prompts, or a recall above half of select",
+        expert=True,
     )
     reads: Literal["auto", "chunks", "windows"] = knob(
         "auto",
         "what is read after the recalled chunks: whole chunks as in the paper, or windows of a few sentences",
-        varies=f"windows in a document of {FEW} chunks or less, else chunks",
+        varies=f"windows up to {FEW} chunks, else chunks",
     )
     select: int = knob(_SELECT, SELECT, on_gpu=10, minimum=1, metavar="N", implies=("reads", "chunks"), varies="5, on a GPU 10")
     budget: int = knob(
@@ -106,13 +109,13 @@ class FBRag(ChunkMethod):
         metavar="N",
         implies=("reads", "windows"),
     )
-    window_words: int = knob(40, "words of a window, about", minimum=1, group="Advanced", metavar="N")
+    window_words: int = knob(40, "words of a window, about", minimum=1, expert=True, metavar="N")
 
     def __post_init__(self) -> None:
-        parse_weights(self.weights)
+        settings_of(FBRag)["weights"].check(self.weights, "weights")
         if self.reads == "windows" and not self.continues:
             what = "windows are read after the recalled chunks, which are not read first here"
-            raise FbragError("usage", what, "take one model for both, --recall of at most half of --select, and no --prompts")
+            raise FbragError("usage", what, "take one model for both, --recall of at most half of --select, and no prompts")
 
     @property
     def continues(self) -> bool:
@@ -235,13 +238,10 @@ def score(backward: Array, per_sample: Array, settings: FBRag) -> Scores:
 
 
 def parse_weights(text: str) -> tuple[float, float]:
-    """Parse the weights of the two lookups, "X:Y": eta_F and eta_B. Raises FbragError `usage`."""
-    try:
-        eta_forward, eta_backward = map(float, text.split(":"))
-    except ValueError:
-        eta_forward = eta_backward = -1.0
+    """Parse the weights of the two lookups, "X:Y": eta_F and eta_B. Raises ValueError."""
+    eta_forward, eta_backward = map(float, text.split(":"))
     if not (0 <= eta_forward <= _LARGEST_WEIGHT and 0 <= eta_backward <= _LARGEST_WEIGHT):
-        raise FbragError("usage", f"--weights {text}: expected X:Y, two numbers from 0 to 1,000,000", "write it as 0.5:0.5")
+        raise ValueError(text)
     return eta_forward, eta_backward
 
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, ClassVar
 
 from fbrag_cli.corpus import Corpus
 from fbrag_cli.errors import FbragError
-from fbrag_cli.methods.knobs import knob
 from fbrag_cli.methods.method import Tools
 from fbrag_cli.methods.ranking import ChunkMethod, matching
 from fbrag_cli.query import Query
+from fbrag_cli.settings import knob
 from fbrag_cli.trace import Trace
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class OrderPreserving(ChunkMethod):
         "weight of the best 60 terms beside a chunk's score; 0 as in the paper",
         minimum=0,
         maximum=1e6,
-        group="Advanced",
+        expert=True,
         metavar="X",
     )
 
@@ -49,6 +49,6 @@ class OrderPreserving(ChunkMethod):
         from fbrag_cli.retrieval.bm25 import BM25
 
         if not isinstance(tools.retriever, BM25):
-            what = f"--window-weight needs the retriever bm25, not {tools.retriever.name}"
-            raise FbragError("usage", what, "leave out --window-weight, or --retriever")
+            what = f"--set window-weight needs the retriever bm25, not {tools.retriever.name}"
+            raise FbragError("usage", what, "leave out window-weight, or --retriever")
         return backward + self.window_weight * tools.retriever.window_scores(question, tools.corpus)

@@ -23,12 +23,12 @@ from fbrag_cli.generation.generator import Turn
 from fbrag_cli.methods.alone.genread import GenRead
 from fbrag_cli.methods.fit_rag.prompts import reasoned_support_turns, reasoned_turns
 from fbrag_cli.methods.fit_rag.windows import Reduction, best_of_each, search, sliding_windows, tables, to_score, within
-from fbrag_cli.methods.knobs import knob
 from fbrag_cli.methods.method import Method, Tools
 from fbrag_cli.methods.prompts import alone_turns
 from fbrag_cli.methods.ranking import backward_scores, distinct, foreign, lost
 from fbrag_cli.progress import stage
 from fbrag_cli.query import Query
+from fbrag_cli.settings import knob
 from fbrag_cli.trace import Scores, Selection, Stage, Trace
 
 if TYPE_CHECKING:
@@ -48,26 +48,22 @@ class FitRag(Method):
     tables: ClassVar[tuple[str, ...]] = ("windows",)
     chunk_words: ClassVar[int] = 100
 
-    candidates: int = knob(100, "chunks that the scorer reads", minimum=1, group="Trained", metavar="N")
+    candidates: int = knob(100, "chunks that the scorer reads", minimum=1, expert=True, metavar="N")
     select: int = knob(10, "chunks for the large model", minimum=1, metavar="N")
     rank_by: Literal["sum", "has-answer", "llm-prefer", "retriever"] = knob(
-        "sum", "label that ranks the chunks: the sum of both, or one of them", group="Trained"
+        "sum", "label that ranks the chunks: the sum of both, or one of them", expert=True
     )
     reduce: Literal["enough", "windows", "off"] = knob(
-        "enough", "a window of each chunk until there are enough, a window of each, or whole chunks", group="Trained"
+        "enough", "a window of each chunk until there are enough, a window of each, or whole chunks", expert=True
     )
     budget: int | None = knob(
-        None, "most words that the windows or chunks have together", varies="no limit", minimum=1, group="Advanced", metavar="N"
+        None, "most words that the windows or chunks have together", varies="no limit", minimum=1, metavar="N"
     )
-    self_knowledge: bool = knob(
-        False, "answer without the document where the model is likely to know the answer", group="Trained"
-    )
+    self_knowledge: bool = knob(False, "answer without the document where the model is likely to know the answer", expert=True)
     prompt_style: Literal["short", "paper"] = knob(
-        "short",
-        "paper: the answer with its reason, and a background passage where the document is not read",
-        group="Trained",
+        "short", "paper: the answer with its reason, and a background passage where the document is not read", expert=True
     )
-    fit_rag: str | None = knob(None, "folder that 'fbrag train fit-rag' wrote", varies="none", group="Trained", metavar="FOLDER")
+    fit_rag: str | None = knob(None, "folder that 'fbrag train fit-rag' wrote", varies="none", expert=True, metavar="FOLDER")
 
     def described(self) -> dict[str, Any]:
         """Return the settings, with the content of the folder in place of its path."""
@@ -173,7 +169,7 @@ class FitRag(Method):
         if not self.self_knowledge:
             return None, None, False
         if parts is None or parts.recognizer is None:
-            raise FbragError("usage", "--self-knowledge needs a trained recognizer", "name its folder: --fit-rag FOLDER")
+            raise FbragError("usage", "--set self-knowledge needs a trained recognizer", "name its folder: --set fit-rag=FOLDER")
         if labels is None:
             return None, None, False
         told, known = parts.recognizer.told_share(labels[:, 0]), parts.recognizer.known_share(parts.scorer.embed([question])[0])

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from fbrag_cli.corpus import Passage
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.generator import EmbeddingRows, Turn
-from fbrag_cli.methods.knobs import knob
 from fbrag_cli.methods.method import GetDigest, GetPart, OpenScorer, Tools
 from fbrag_cli.methods.r2ag.prompts import list_support_turns, list_turns, list_words
 from fbrag_cli.methods.ranking import ChunkMethod, foreign, whole_chunks
 from fbrag_cli.progress import stage
 from fbrag_cli.query import Query
+from fbrag_cli.settings import knob
 from fbrag_cli.trace import Column, Selection, Stage, Table, Trace
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class R2Ag(ChunkMethod):
     name: ClassVar[str] = "r2ag"
     tables: ClassVar[tuple[str, ...]] = ("retrieval_information",)
 
-    r2ag: str | None = knob(None, "folder that 'fbrag train r2ag' wrote", varies="none", group="Trained", metavar="FOLDER")
+    r2ag: str | None = knob(None, "folder that 'fbrag train r2ag' wrote", varies="none", expert=True, metavar="FOLDER")
 
     def described(self) -> dict[str, Any]:
         """Return the settings, with the content of the folder in place of its path."""
@@ -112,9 +112,9 @@ class R2Ag(ChunkMethod):
     def _folder(self) -> str:
         """Return the folder of the parts. Raises FbragError `usage` without one, and for prompts of a benchmark."""
         if self.templates is not None:
-            raise FbragError("usage", "--method r2ag has a prompt of its own", "leave --prompts out")
+            raise FbragError("usage", "--method r2ag has a prompt of its own", "leave prompts out")
         if self.r2ag is None:
-            raise FbragError("usage", "--method r2ag needs trained parts", f"name their folder, --r2ag FOLDER, or {_TRAIN}")
+            raise FbragError("usage", "--method r2ag needs trained parts", f"name their folder, --set r2ag=FOLDER, or {_TRAIN}")
         return self.r2ag
 
     def _former(self, tools: Tools) -> R2Former:

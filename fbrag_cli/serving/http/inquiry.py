@@ -10,19 +10,17 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from starlette.requests import Request
 
 from fbrag_cli.errors import FbragError
-from fbrag_cli.methods.choosing import PLAIN, PRESETS, choose_method, preset_settings
-from fbrag_cli.methods.registry import DEFAULT as FB_RAG
-from fbrag_cli.methods.registry import all_settings
-from fbrag_cli.query import DEFAULT_RETRIEVER, ModelNames
+from fbrag_cli.methods.registry import PLAIN, PRESETS, all_settings, choose_method
+from fbrag_cli.query import ModelNames
 from fbrag_cli.text.near import suggestion
 from fbrag_cli.text.printable import byte_size, one_line
 
 if TYPE_CHECKING:
-    from fbrag_cli.methods.knobs import Setting
     from fbrag_cli.methods.method import Method
     from fbrag_cli.serving.desk import Desk
     from fbrag_cli.serving.job import Job
     from fbrag_cli.session.session import Session
+    from fbrag_cli.settings import Setting
 
 MOST_JSON = 1_000_000  # bytes of a body
 _LONGEST_QUESTION = 10_000  # characters
@@ -141,18 +139,10 @@ def _documents(body: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _method(body: Mapping[str, Any], *, on_gpu: bool) -> Method:
-    preset = body.get("preset", PLAIN)
-    if preset is None:
-        preset = PLAIN
-    if preset != PLAIN and (not isinstance(preset, str) or preset not in PRESETS):
+    preset = PLAIN if body.get("preset") is None else body["preset"]
+    if not isinstance(preset, str) or preset not in (PLAIN, *PRESETS):
         _refuse("preset: there is no such preset", f"one of {', '.join((PLAIN, *PRESETS))}")
-    given = dict(_settings(body))
-    name = given.pop("method", None)
-    values = preset_settings(preset, DEFAULT_RETRIEVER)
-    of_preset = values.pop("method", None)
-    if name and of_preset and name != of_preset:
-        _refuse(f"preset: {preset} is the method {of_preset}, and settings name another", "leave one of them out")
-    return choose_method(name or of_preset or FB_RAG, values | given, on_gpu=on_gpu)
+    return choose_method({preset: True, **_settings(body)}, on_gpu=on_gpu)
 
 
 def _settings(body: Mapping[str, Any]) -> dict[str, Any]:
@@ -168,9 +158,7 @@ def _settings(body: Mapping[str, Any]) -> dict[str, Any]:
                 f"settings: there is no {one_line(key, _SHOWN)}", suggestion(name, ["method", *known], "see fbrag ask --help")
             )
         elif value is not None:
-            found[name] = known[name].checked(value)
-            if found[name] is None:
-                _refuse(f"settings.{name}: {known[name].expects} is needed", "null stands for the default")
+            found[name] = known[name].check(value, f"settings.{name}", "null stands for the default")
     if str(found.get("instructions", "")).startswith("@"):
         _refuse("settings.instructions: a file is not read for a client", "send the instructions themselves")
     return found
@@ -178,7 +166,7 @@ def _settings(body: Mapping[str, Any]) -> dict[str, Any]:
 
 def _is_free(setting: Setting) -> bool:
     """Return whether a setting takes any text, as the name of a file."""
-    return setting.kind is str and not (setting.choices or setting.words)
+    return setting.kind is str and not (setting.choices or setting.words or setting.form)
 
 
 def _models(body: Mapping[str, Any], session: Session) -> ModelNames:

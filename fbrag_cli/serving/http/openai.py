@@ -21,9 +21,7 @@ from starlette.routing import Route
 
 from fbrag_cli import __version__
 from fbrag_cli.errors import FbragError
-from fbrag_cli.methods.choosing import choose_method, preset_settings
-from fbrag_cli.methods.registry import DEFAULT as FB_RAG
-from fbrag_cli.query import DEFAULT_RETRIEVER
+from fbrag_cli.methods.registry import choose_method
 from fbrag_cli.render.chat_answer import markup_free, pieces
 from fbrag_cli.serving.failure import HttpError, as_json, known, respond, status_of
 from fbrag_cli.serving.http.inquiry import read_object
@@ -145,8 +143,7 @@ def _begun(state: State, asked: ChatRequest) -> Job:
 
 
 def _method(state: State, asked: ChatRequest) -> Method:
-    values = preset_settings(asked.preset, DEFAULT_RETRIEVER)
-    method = choose_method(values.get("method", FB_RAG), values, on_gpu=state.session.on_gpu)
+    method = choose_method({asked.preset: True}, on_gpu=state.session.on_gpu)
     most = min(method.max_tokens, asked.max_tokens or method.max_tokens)
     return replace(method, max_tokens=most, instructions=asked.instructions or None)  # which name no file here
 

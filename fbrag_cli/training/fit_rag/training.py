@@ -26,7 +26,7 @@ class FitRagTraining(Training):
     \b
     Examples:
       fbrag train fit-rag nq.jsonl.gz --limit 400 -o fit-rag/ -m qwen2.5-coder-1.5b
-      fbrag ask book.txt "Who sealed the chronometer box?" --method fit-rag --fit-rag fit-rag/
+      fbrag ask book.txt "Who sealed the chronometer box?" --method fit-rag --set fit-rag=fit-rag/
 
     Labels take longest: replies of the model to questions with one passage each. A run that was stopped goes on where it was.
     """

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from fbrag_cli.errors import FbragError
-from fbrag_cli.methods.knobs import knob
+from fbrag_cli.settings import knob
 from fbrag_cli.training.training import Training, folder, option
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class R2agTraining(Training):
     \b
     Examples:
       fbrag train r2ag nq.jsonl.gz 2wikimqa.jsonl.gz --limit 400 -m qwen2.5-coder-0.5b -o r2ag/
-      fbrag ask book.txt "Who sealed the chronometer box?" --method r2ag --r2ag r2ag/ -m qwen2.5-coder-0.5b
+      fbrag ask book.txt "Who sealed the chronometer box?" --method r2ag --set r2ag=r2ag/ -m qwen2.5-coder-0.5b
 
     Without a GPU it takes hours: the model reads each list, and gradients go back through it. A run that was stopped goes on
     where it was.
@@ -43,7 +43,7 @@ class R2agTraining(Training):
     list_length: int | None = option(None, "passages of each list", varies="5 to 10", minimum=2, maximum=40, metavar="N")
     epochs: int = option(2, "times each list is read", minimum=1, metavar="N")
     lora: bool = option(False, "train LoRA of the model as well")
-    rows: bool = option(True, "train embedding rows; without them, LoRA alone (RAFT)", varies="", names=("--rows/--no-rows",))
+    rows: bool = option(True, "train embedding rows; without them, LoRA alone (RAFT)", varies="", flags=("--rows/--no-rows",))
     control: Literal["none", "soft", "shuffled"] = option(
         "none", "soft: rows know the place alone; shuffled: features of other passages"
     )

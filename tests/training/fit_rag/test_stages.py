@@ -70,7 +70,7 @@ def test_a_folder_is_made_and_answers_from_windows(made: Path, tmp_path: Path, f
     assert about["training"]["scorer"]["labels"]["train"]["1,0"] > 0
 
     (tmp_path / "log.txt").write_text("\n\n".join(shown for *_, shown in FACTS))
-    chosen = ("--method", "fit-rag", "--fit-rag", "made", "-m", "smollm2-135m", "--chunk-words", "7")
+    chosen = ("--method", "fit-rag", "--set", "fit-rag=made", "-m", "smollm2-135m", "--chunk-words", "7")
     explained = json.loads(fbrag("explain", "log.txt", "What was the bridge made of?", *chosen, "--json").stdout)
     scored = [chunk for chunk in explained["chunks"] if "has_answer" in chunk]
     assert len(scored) == len(explained["chunks"]) > 5

@@ -224,14 +224,14 @@ def test_from_rows_to_an_answer(tmp_path: Path, fbrag: Run, smollm2: Path) -> No
     (tmp_path / "log.txt").write_text("\n\n".join(texts))
     asked = ("ask", "log.txt", "Who built brig number 3?", "-m", "smollm2-135m", "--method", "r2ag", "--json")
     asked = (*asked, "--chunk-words", "50")
-    answer = fbrag(*asked, "--r2ag", "made", "--select", "3", "--answer-anyway")
+    answer = fbrag(*asked, "--set", "r2ag=made", "--select", "3", "--answer-anyway")
     assert answer.returncode == 0, answer.stderr
     found = json.loads(answer.stdout)
     assert found["answer"]
     assert len(found["retrieval_information"]) == 3
     assert all(0 < each["relevance"] < 1 for each in found["retrieval_information"])
     (tmp_path / "made" / "lora.gguf").write_bytes(b"GGUF")
-    refused = fbrag(*asked, "--r2ag", "made")
+    refused = fbrag(*asked, "--set", "r2ag=made")
     assert refused.returncode == 4
     assert "lora.gguf cannot be used: its SHA-256 is" in json.loads(refused.stdout)["error"]["message"]
 
@@ -242,7 +242,7 @@ def test_from_rows_to_an_answer(tmp_path: Path, fbrag: Run, smollm2: Path) -> No
         (("--no-rows",), "--no-rows trains LoRA alone", 2),
         (("--no-rows", "--lora", "--control", "soft"), "--no-rows trains LoRA alone", 2),
         (("-m", "http://127.0.0.1:9/v1#x"), "is a server", 2),
-        (("--device", "nothing"), "there is no such GPU", 5),
+        (("--set", "device=nothing"), "there is no such GPU", 5),
     ],
 )
 def test_what_cannot_be_trained_is_said_before_any_work(

@@ -1,0 +1,374 @@
+"""`command`: a function of groups of options becomes a command of Typer. It reads the values, and writes the help.
+
+@command(DocumentOptions, MethodOptions)
+def ask(console: Console, documents: DocumentOptions, method: MethodOptions) -> None: ...
+
+Typer reads the flags alone. A value comes from a flag or --set, else from a variable FBRAG_*, else from the configuration file.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import re
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Any, TextIO, cast
+
+from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
+
+from fbrag_cli.cli.argv import value_of
+from fbrag_cli.cli.completion import usable_models
+from fbrag_cli.cli.console import Console
+from fbrag_cli.cli.options import ARGUMENTS, CANCELLATION, GlobalOptions, Layer, Options, leaves, made, option, warn_of_unknown
+from fbrag_cli.errors import ExitCode, FbragError
+from fbrag_cli.settings import Setting, effective, settings_of
+from fbrag_cli.storage.config_file import load, locate
+from fbrag_cli.text.near import suggestion
+from fbrag_cli.text.printable import counted
+from fbrag_cli.text.table import aligned, columns_of, width_of
+from fbrag_cli.text.terminal import BOLD, folded
+
+#: The commands that read the file. The others read of it what all commands have.
+READERS = ("ask", "explain", "chat", "batch", "mcp", "serve", "ui")
+_REPAIRING = ("config", "doctor")  # commands that report or mend a broken file have to start with one
+
+#: The options that `--help` shows of a command with many, at most the ten that people need. Other commands show all of theirs.
+FIRST = {
+    "fbrag": "--version --quiet --verbose --offline --yes --config",
+    "ask": "--format --answer-only --context --html --fast --thorough --more --large --small --quiet",
+    "explain": "--json --html --pages --select --limit --find --chunk --samples-text --prompt --text",
+    "chat": "--format --answer-only --fast --thorough --plain --large --small --gpu --quiet",
+    "batch": "--questions --jobs --together --output --html --resume --retry-errors --parallel --large --gpu",
+    "ui": "--port --password-file --lang --include --exclude --large --small --gpu --idle --timeout",
+    "serve": "--host --port --token-file --open --json --large --small --gpu --idle --timeout",
+    "mcp": "--allow --large --small --gpu --threads --offline --verbose --quiet --config",
+    "eval": "--limit --method --set --retrieval-only --output --json --compare --min --large --gpu",
+    "models pull": "--role --suggested --sha256 --dry-run --quiet --offline --yes",
+    "bench": "--json --tokens --repeat --max --large --small --gpu --threads --timeout",
+}
+
+_ORDER = ("Jobs", "Output", "Document", "Method", "Explain", "Models", "Run", "Global")
+#: Groups of options whose heading is not their name and "options".
+_HEADINGS = {
+    ARGUMENTS: ARGUMENTS,
+    "Jobs": "Job options",
+    "Explain": "Table options",
+    "Models": "Model options",
+    "Global": "General options",
+}
+_ALL = "fbrag.help_all"  # where the context of a command keeps that all options are asked for
+_HEADING = re.compile(r"^(?:Usage:|(?: {2})?(?:Examples|Arguments|Commands):$|[A-Z][a-z ]*options[a-z ]*:$)", re.MULTILINE)
+_NAME = re.compile(  # of options, commands
+    r"(?<=^ {2})(?:-\w, )?-[\w-]+(?: / --[\w-]+)?(?= {2}| [A-Z<]|$)|(?<=^ {2})[a-z]+(?= {2})",
+    re.MULTILINE,
+)
+
+
+# -- options and arguments -----------------------------------------------------------------------------------------------------
+
+
+class _Flag(TyperOption):
+    """The option of a setting, which reads its value from the command line."""
+
+    def __init__(self, setting: Setting) -> None:
+        self.setting = setting
+        about = {"autocompletion": usable_models} if setting.metavar == "MODEL" else {}
+        default = setting.shown_default
+        super().__init__(
+            param_decls=[setting.name, *setting.flags],
+            type_descriptor=cast(Any, None),  # what Typer would make of it is overridden below
+            is_flag=setting.kind is bool,
+            multiple=setting.separator == " ",
+            help=f"{setting.help} ({default})" if default else setting.help,
+            metavar=setting.metavar,
+            rich_help_panel=setting.group,
+            **{**about, **setting.option},
+        )
+
+    def process_value(self, ctx: Any, value: Any) -> Any:
+        if isinstance(value, str):
+            value = self.setting.parse(value, max(self.opts, key=len), f"{ctx.command_path} --help")
+        return self.callback(ctx, self, value) if self.callback else value
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
+        if self._custom_shell_complete is None:
+            self._custom_shell_complete = lambda *_: [each for each in self.setting.choices if each.startswith(incomplete)]
+        return super().shell_complete(ctx, incomplete)
+
+    def display_type(self, ctx: Any) -> str:
+        return f"<{'|'.join(self.setting.choices)}>"
+
+
+class _Argument(TyperArgument):
+    """The argument, or all arguments, of a command."""
+
+    def __init__(self, setting: Setting) -> None:
+        required = setting.option["required"]
+        super().__init__(
+            param_decls=[setting.name],
+            type_descriptor=cast(Any, None),
+            required=required,
+            nargs=-1 if setting.separator else 1,
+            help=setting.help,
+            metavar=setting.metavar,
+            autocompletion=setting.option.get("autocompletion") or (lambda: []),
+        )
+
+    def process_value(self, ctx: Any, value: Any) -> Any:
+        if self.required and not value:
+            ctx.fail(f"missing argument '{self.metavar}'")
+        return list(value) if isinstance(value, tuple) else value
+
+
+# -- commands --------------------------------------------------------------------------------------------------------------------
+
+
+class _Helping:
+    """Gives a command of Typer its help, and the options that ask for it.
+
+    first: the options that `--help` shows, of a command that is not in `FIRST`; "" for all.
+    """
+
+    first = ""
+    help: Any
+    params: list[Any]
+
+    def _add_help(self) -> None:
+        self.params += [_Flag(each) for each in settings_of(_HelpOptions).values()]
+
+    def format_help_text(self, ctx: Any, formatter: Any) -> None:
+        """Write the text of the help. What follows a form feed is for --help-all."""
+        text = inspect.cleandoc(self.help)
+        formatter.write_paragraph()
+        with formatter.indentation():
+            formatter.write_text(text.replace("\f", "") if ctx.meta.get(_ALL) else text.partition("\f")[0].rstrip())
+
+    def _write_options(self, ctx: Any, formatter: Any) -> int:
+        """Write the options in groups. Return how many of them are left out."""
+        shown = None if ctx.meta.get(_ALL) else FIRST.get(ctx.command_path.removeprefix("fbrag "), self.first)
+        groups: dict[str, list[tuple[str, str]]] = {}
+        hidden = 0
+        for parameter in self.params:
+            if parameter.param_type_name == "argument":
+                groups.setdefault(ARGUMENTS, []).append((_plain(parameter), parameter.help))
+            elif shown and not {*shown.split(), "--help"}.intersection(parameter.opts):
+                hidden += parameter.name != "help_all"
+            else:
+                groups.setdefault(parameter.rich_help_panel, []).append(parameter.get_help_record(ctx))
+        order = [ARGUMENTS, *(name for name in groups if name not in (ARGUMENTS, *_ORDER)), *_ORDER]
+        for name in order:
+            if rows := groups.get(name):
+                with formatter.section(_HEADINGS.get(name, f"{name} options")):
+                    formatter.write_dl(rows)
+        return hidden
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        hidden = self._write_options(ctx, formatter)
+        if isinstance(self, Group):
+            with formatter.section("Commands"):
+                formatter.write_dl([*self.summaries().items()])
+        if hidden:
+            formatter.write(f"\n`{ctx.command_path} --help-all` shows {counted(hidden, 'more option')}\n")
+
+
+class Command(_Helping, TyperCommand):
+    """A command of fbrag: calls a function with the console, and a record for each group of options."""
+
+    def __init__(self, function: Callable[..., Any], *groups: type[Any], name: str, first: str = "") -> None:
+        self.function, self.groups, self.first = function, groups, first
+        self.settings = {name: each for group in groups for leaf in leaves(group) for name, each in settings_of(leaf).items()}
+        self.experts = {name: each for name, each in self.settings.items() if each.expert}
+        self.settings |= settings_of(GlobalOptions)
+        plain = [each for each in self.settings.values() if not each.expert]
+        params: list[Any] = [_Argument(each) if each.group == ARGUMENTS else _Flag(each) for each in plain]
+        if self.experts:
+            params.append(_Flag(settings_of(_SetOption)["set"]))
+        super().__init__(name, params=params, help=function.__doc__, add_help_option=False, rich_markup_mode=None)
+        self._add_help()
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        arguments = [each for each in self.params if each.param_type_name == "argument"]
+        return ["[OPTIONS]", *(_plain(each) if each.required else f"[{_plain(each)}]" for each in arguments)]
+
+    def invoke(self, ctx: Any) -> Any:
+        root = ctx.find_root()
+        flags = _given(root) | _given(ctx)
+        flags |= {name: (root.params[name] or 0) + (ctx.params[name] or 0) for name in ("quiet", "verbose")}
+        flags |= self._set(flags.pop("set", ()), f"{ctx.command_path} --set list")
+        root.obj = GlobalOptions(flags)  # how an error of a variable or of the file is told
+        of_variables = {name: effective(each, {}, os.environ) for name, each in self.settings.items()}
+        environment = {name: each.value for name, each in of_variables.items() if each.origin != "default"}
+        root.obj = GlobalOptions(environment, flags)
+        layers = (self._of_file(ctx.command_path.split()[1], environment, flags), environment, flags)
+        root.obj = GlobalOptions(*layers)
+        return self.function(root.obj.console(root.meta.get(CANCELLATION)), *(made(group, layers) for group in self.groups))
+
+    def _of_file(self, command: str, *layers: Layer) -> Layer:
+        """Return the values of the configuration file that this command has. Warn of keys that no command has."""
+        options = GlobalOptions(*layers)
+        file = locate(options.config, os.environ)
+        if file is None or not (file.named or os.path.exists(file.path)):
+            return {}
+        known = self.settings if command in READERS else settings_of(GlobalOptions)
+        try:
+            config = load(file, {name: each for name, each in known.items() if each.in_file})
+        except FbragError:
+            if command in _REPAIRING:
+                return {}
+            raise
+        if command in READERS:
+            warn_of_unknown(file, config, GlobalOptions(config.values, *layers).console())
+        return config.values
+
+    # -- --set -------------------------------------------------------------------------------------------------------------------
+
+    def _set(self, texts: Iterable[str], hint: str) -> Layer:
+        """Return the values that --set gives. Raises FbragError `usage`."""
+        found: dict[str, Any] = {}
+        for text in texts:
+            name, sign, value = text.partition("=")
+            setting = self.experts.get(name.strip().replace("-", "_"))
+            if setting is None:
+                raise FbragError("usage", f"--set {name}: there is no such setting", self._meant(name, hint))
+            if not sign:
+                raise FbragError("usage", f"--set {name}: the value is missing", f"--set {name}={setting.metavar or 'VALUE'}")
+            found[setting.name] = setting.parse(value.strip(), f"--set {name}", hint)
+        return found
+
+    def _meant(self, name: str, otherwise: str) -> str:
+        if (other := self.settings.get(name.replace("-", "_"))) and not other.expert and other.flags:
+            return f"it is an option: {other.long_flag}"
+        return suggestion(name, [_hyphened(each) for each in self.experts], otherwise)
+
+    def table(self, columns: int | None) -> str:
+        """Return the settings that --set takes, a line each: name, default, meaning."""
+        rows = [("NAME", "DEFAULT", "MEANING")]
+        for name, each in sorted(self.experts.items()):
+            words = f"{'|'.join(each.choices)}: " if each.choices else ""
+            rows.append((_hyphened(name), each.shown_default or ("false" if each.kind is bool else "none"), words + each.help))
+        first = [*aligned([row[:2] for row in rows])]
+        margin = max(map(width_of, first)) + 2
+        return "\n".join(
+            folded(f"{line:<{margin}}{row[2]}", columns, " " * margin) for line, row in zip(first, rows, strict=True)
+        )
+
+
+def _hyphened(name: str) -> str:
+    return name.replace("_", "-")
+
+
+def _given(ctx: Any) -> dict[str, Any]:
+    """Return the values that stand on the command line."""
+    return {name: value for name, value in ctx.params.items() if value not in (None, [])}
+
+
+def command(*groups: type[Any], name: str = "", first: str = "") -> Callable[[Callable[..., Any]], Command]:
+    """Make a function `(console, *groups)` a command, which has its name.
+
+    A group is a class of `Options`, a dataclass of settings, or a record whose fields are such groups. first: the options that
+    `--help` shows, "" for those of `FIRST`, else all.
+    """
+    return lambda function: Command(function, *groups, name=name or function.__name__.strip("_"), first=first)
+
+
+class Group(_Helping, TyperGroup):
+    """A command that has commands. Without any, it shows its help."""
+
+    def __init__(self, name: str, help: str, options: type[Options] | None = None, **about: Any) -> None:
+        params = [_Flag(each) for each in settings_of(options).values()] if options else []
+        super().__init__(name=name, help=help, params=params, add_help_option=False, rich_markup_mode=None, **about)
+        self._add_help()
+
+    def command(self, *groups: type[Any], **about: str) -> Callable[[Callable[..., Any]], Command]:
+        """As `command`, of this group."""
+
+        def add(function: Callable[..., Any]) -> Command:
+            made = command(*groups, **about)(function)
+            self.add_command(made)
+            return made
+
+        return add
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if not args and not ctx.resilient_parsing:
+            print_help(ctx.get_help(), sys.stderr)
+            ctx.exit(ExitCode.USAGE)
+        return super().parse_args(ctx, args)
+
+    def summaries(self) -> Mapping[str, str]:
+        """Return the first sentence of each command's help, by its name."""
+        return {name: each.get_short_help_str(limit=1000) for name, each in self.commands.items()}
+
+
+# -- help ------------------------------------------------------------------------------------------------------------------------
+
+
+def _plain(argument: Any) -> str:
+    """Return an argument as the usage line names it: "KEY", "NAME...", "DOC... QUESTION"."""
+    name: str = argument.metavar
+    return name.strip("[]") if argument.nargs == 1 or "..." in name or "[" in name else f"{name}..."
+
+
+def print_help(text: str, stream: TextIO) -> None:
+    """Print a help text. Where the stream gets colour (--color, FBRAG_COLOR, NO_COLOR, FORCE_COLOR), headings are bold and
+    underlined, and the names of options and commands bold."""
+    mode: Any = value_of("--color", sys.argv[1:]) or os.environ.get("FBRAG_COLOR")
+    if Console(color=mode if mode in ("always", "never") else "auto").colored(stream):
+        text = _NAME.sub(lambda name: f"\x1b[{BOLD}m{name[0]}\x1b[0m", text)
+        text = _HEADING.sub(lambda heading: f"\x1b[{BOLD};4m{heading[0]}\x1b[0m", text)
+    print(text, file=stream)
+
+
+def _show(ctx: Any, parameter: Any, asked: bool | None, *, of_all: bool) -> None:
+    if asked and not ctx.resilient_parsing:
+        ctx.meta[_ALL] = of_all
+        print_help(ctx.get_help(), sys.stdout)
+        ctx.exit()
+
+
+class _HelpOptions(Options):
+    help: bool = option(
+        False,
+        "-h",
+        "--help",
+        help="show this help",
+        group="Global",
+        envvar=None,
+        is_eager=True,
+        expose_value=False,
+        callback=partial(_show, of_all=False),
+    )
+    help_all: bool = option(
+        False,
+        help="show this help with all options",
+        group="Global",
+        envvar=None,
+        is_eager=True,
+        expose_value=False,
+        callback=partial(_show, of_all=True),
+    )
+
+
+def _list(ctx: Any, parameter: Any, given: list[str] | None) -> list[str] | None:
+    """Print the settings, where --set asks for them."""
+    if "list" in (given or ()) and not ctx.resilient_parsing:
+        print(ctx.command.table(columns_of(sys.stdout)))
+        ctx.exit()
+    return given
+
+
+class _SetOption(Options):
+    set: list[str] = option(
+        (),
+        "-s",
+        "--set",
+        help="another setting, as top-k=20, once for each; 'list' prints them",
+        group="Run",
+        metavar="NAME=VALUE",
+        envvar=None,
+        is_eager=True,
+        callback=_list,
+        autocompletion=lambda ctx: [f"{_hyphened(name)}=" for name in ctx.command.experts],
+    )
