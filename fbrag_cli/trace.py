@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import Field, dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
+from typing import TYPE_CHECKING, Literal
 
 from fbrag_cli.corpus import Chunk, Corpus, Excerpt
 from fbrag_cli.generation.generator import Finish, ModelInfo, Turn
@@ -15,33 +15,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from fbrag_cli.citations import Citations
-    from fbrag_cli.retrieval import Retriever
+    from fbrag_cli.methods.method import Method
+    from fbrag_cli.query import Query
 
 Status = Literal["answered", "not_found", "retrieved"]  # "retrieved": Stages I and II only
-
-
-class MethodRecord(Protocol):
-    """A method with its settings: a frozen dataclass, each field a setting that it reads."""
-
-    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def seed(self) -> int: ...
-    @property
-    def max_tokens(self) -> int: ...
-    @property
-    def templates(self) -> Any: ...
-
-
-class Searched(Protocol):
-    """The tools of a method, as far as a Trace names them."""
-
-    @property
-    def corpus(self) -> Corpus: ...
-    @property
-    def retriever(self) -> Retriever: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,7 +127,7 @@ class Table:
 
 @dataclass(frozen=True, kw_only=True)
 class Trace:
-    """A question, its method with settings, and what became of it.
+    """A query, and what became of it.
 
     scores: those that decided the selection. ranked: positions of the selected chunks, best first. copies: for each of them the
     positions of the other chunks of the same text, which count as one with it. context: the excerpts that the large model reads,
@@ -166,10 +143,7 @@ class Trace:
     III; nothing else reads it.
     """
 
-    question: str
-    method: MethodRecord
-    corpus: Corpus
-    retriever: str
+    query: Query
     scores: Scores
     ranked: tuple[int, ...] = ()
     copies: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
@@ -193,11 +167,31 @@ class Trace:
     state: object = None
 
     @classmethod
-    def start(cls, question: str, method: MethodRecord, tools: Searched) -> Trace:
-        """Return the trace of a question of which nothing is known yet: all scores are 0, and nothing is read."""
-        corpus = tools.corpus
-        nothing = Scores.zero(len(corpus.chunks))
-        return cls(question=question, method=method, corpus=corpus, retriever=tools.retriever.name, scores=nothing)
+    def start(cls, query: Query) -> Trace:
+        """Return the trace of a query of which nothing is known yet: all scores are 0, and nothing is read."""
+        return cls(query=query, scores=Scores.zero(len(query.corpus.chunks)))
+
+    @property
+    def question(self) -> str:
+        """Return the question as prompts have it: with the choices, if it has some."""
+        return self.query.method.asked(self.query.text)
+
+    @property
+    def method(self) -> Method:
+        return self.query.method
+
+    @property
+    def corpus(self) -> Corpus:
+        return self.query.corpus
+
+    @property
+    def retriever(self) -> str:
+        """Return the name of the retriever."""
+        return self.query.retriever
+
+    def over(self, corpus: Corpus) -> Trace:
+        """Return the trace with another corpus of the same chunks."""
+        return replace(self, query=replace(self.query, collection=replace(self.query.collection, corpus=corpus)))
 
     @property
     def selected(self) -> tuple[int, ...]:

@@ -11,8 +11,10 @@ from fbrag_cli.citations import Citations
 from fbrag_cli.corpus import build_corpus
 from fbrag_cli.documents.document import Content, Document, Extracted
 from fbrag_cli.methods.ranking import whole_chunks
+from fbrag_cli.query import Collection, Query
 from fbrag_cli.render import as_json
 from fbrag_cli.render.answer_text import UNPROVED, Layout, absent, answer_of, cited_answer, markdown, notes, sources
+from fbrag_cli.retrieval.bm25 import BM25
 from fbrag_cli.trace import Scores, Trace
 from tests.render import test_passages
 
@@ -33,8 +35,7 @@ def trace_of(*texts: str, answer: str | None, question: str = "Who sealed the bo
     scores = Scores(combined, np.zeros((0, len(texts)), np.float32), 0 * combined, np.full(len(texts), -1), combined)
     return replace(
         base,
-        question=question,
-        corpus=corpus,
+        query=Query(question, Collection(corpus, BM25.of(corpus)), base.method),
         scores=scores,
         ranked=every,
         context=whole_chunks(corpus, every),

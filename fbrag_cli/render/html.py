@@ -93,7 +93,7 @@ def _with_texts_in_memory(trace: Trace, shown: Sequence[int]) -> Trace:
         replace(document, content=_in_memory(document.content())) if i in read else document
         for i, document in enumerate(trace.corpus.documents)
     )
-    return replace(trace, corpus=replace(trace.corpus, documents=documents))
+    return trace.over(replace(trace.corpus, documents=documents))
 
 
 def _in_memory(content: Content) -> Callable[[], Content]:

@@ -31,4 +31,4 @@ def named_shortly(trace: Trace) -> Trace:
     """Return the same trace, its documents and sources under their short names."""
     corpus = with_short_names(trace.corpus)
     context = (replace(excerpt, chunk=corpus.chunks[excerpt.chunk.position]) for excerpt in trace.context)
-    return replace(trace, corpus=corpus, context=tuple(context))
+    return replace(trace.over(corpus), context=tuple(context))

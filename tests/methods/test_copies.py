@@ -17,7 +17,7 @@ from fbrag_cli.render import as_json
 from fbrag_cli.render.answer_text import Layout, markdown, sources
 from fbrag_cli.render.explain_text import found
 from fbrag_cli.render.html import page
-from tests.methods.scripted import Scripted, tools
+from tests.methods.scripted import Scripted, retrieved, tools
 
 LAMP = "The lamp of the lighthouse was kept by Agnes Moor alone."
 OTHER = "The lamp of the harbour was broken by the great storm."
@@ -38,7 +38,7 @@ COPIED = corpus_of([THIRD, LAMP, LAMP.replace(" ", "\n", 3), OTHER, f"  {LAMP}"]
 
 
 def test_copies_take_one_place_and_the_next_best_chunk_moves_up() -> None:
-    trace = OrderPreserving(select=2).retrieve(QUESTION, tools(COPIED))
+    trace = retrieved(OrderPreserving(select=2), QUESTION, tools(COPIED))
     assert trace.ranked == (1, 3)
     assert trace.copies == {1: (2, 4), 3: ()}
     assert trace.selected == (1, 3)
@@ -46,13 +46,13 @@ def test_copies_take_one_place_and_the_next_best_chunk_moves_up() -> None:
 
 def test_the_small_model_reads_a_copy_once_as_well() -> None:
     small = Scripted([f"{LAMP} Answer: Agnes Moor"])
-    trace = FBRag(recall=2, select=2, samples=1).retrieve(QUESTION, tools(COPIED, small=small))
+    trace = retrieved(FBRag(recall=2, select=2, samples=1), QUESTION, tools(COPIED, small=small))
     assert trace.recalled == (1, 3)
     assert (trace.ranked, trace.copies) == ((1, 3), {1: (2, 4), 3: ()})
 
 
 def test_fewer_texts_than_places_are_all_selected() -> None:
-    trace = OrderPreserving(select=5).retrieve(QUESTION, tools(corpus_of([LAMP, LAMP, OTHER])))
+    trace = retrieved(OrderPreserving(select=5), QUESTION, tools(corpus_of([LAMP, LAMP, OTHER])))
     assert (sorted(trace.ranked), trace.copies) == ([0, 2], {0: (1,), 2: ()})
 
 
@@ -93,7 +93,7 @@ def test_only_chunks_that_may_be_copies_are_read() -> None:
 
 
 def test_all_places_are_named() -> None:
-    trace = OrderPreserving(select=2).retrieve(QUESTION, tools(COPIED))
+    trace = retrieved(OrderPreserving(select=2), QUESTION, tools(COPIED))
     text = sources(trace, trace.citations, Layout(context=0))
     assert "[1] b.txt:1, also in c.txt:1-4, e.txt:1-1   " in text
     assert "[2] d.txt:1  The lamp" in text
@@ -113,7 +113,7 @@ def test_of_a_chunk_that_is_read_in_part_that_part_of_its_copies_is_named() -> N
         "The gulls slept.\nAgnes Moor kept the lamp.",
         "The gulls\nslept.\n\nAgnes\nMoor kept the lamp.",
     ]
-    trace = OrderPreserving(select=1).retrieve(QUESTION, tools(corpus_of(texts)))
+    trace = retrieved(OrderPreserving(select=1), QUESTION, tools(corpus_of(texts)))
     chunk = trace.context[0].chunk
     trace = replace(trace, context=(Excerpt(chunk, 17, 42),))
     (source,) = as_json.sources(trace)
@@ -124,7 +124,7 @@ def test_of_a_chunk_that_is_read_in_part_that_part_of_its_copies_is_named() -> N
 
 
 def test_many_places_are_counted_in_a_text() -> None:
-    trace = OrderPreserving(select=1).retrieve(QUESTION, tools(corpus_of([LAMP] * 6)))
+    trace = retrieved(OrderPreserving(select=1), QUESTION, tools(corpus_of([LAMP] * 6)))
     assert "a.txt:1, also in b.txt:1-1, c.txt:1-1, d.txt:1-1, 2 other places" in sources(
         trace, trace.citations, Layout(context=0)
     )

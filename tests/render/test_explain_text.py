@@ -53,7 +53,7 @@ def test_a_narrow_table_gives_its_width_to_the_first_words(columns: int, least: 
 def test_a_table_with_sections_fits_and_keeps_its_heading(columns: int, title: str) -> None:
     read = Extracted(Content(WORDS * 40, (), (Section(title, 1, 0),)), "text/plain", "utf-8")
     corpus = build_corpus([Document.of("p", "p", read)], 20)  # "place" begins as this name does
-    trace = replace(trace_of(WORDS * 40, "", "", chunk_words=20), corpus=corpus)
+    trace = trace_of(WORDS * 40, "", "", chunk_words=20).over(corpus)
     header, *rows = table(trace, limit=5, by_position=True, count_tokens=None, columns=columns)
     assert max(map(width_of, [header, *rows])) <= columns
     assert " place " in header
@@ -63,7 +63,7 @@ def test_rows_of_several_documents_keep_the_names_without_their_common_folder() 
     names = ("all/of/the/logs/1893/april.txt", "all/of/the/logs/1894/may.txt")
     read = Extracted(Content(WORDS, ()), "text/plain", "utf-8")
     corpus = build_corpus([Document.of(name, name, read) for name in names], 20)
-    trace = replace(trace_of(WORDS * 2, "", "", chunk_words=20), corpus=corpus)
+    trace = trace_of(WORDS * 2, "", "", chunk_words=20).over(corpus)
     assert len(corpus.chunks) == len(trace.scores.combined)
     rows = list(table(trace, limit=None, by_position=True, count_tokens=None, columns=80))
     assert [row for row in rows if " 1893/april.txt:1-1 " in row]

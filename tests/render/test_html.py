@@ -19,8 +19,10 @@ from fbrag_cli.documents.document import Content, Document, Extracted, PageSpan,
 from fbrag_cli.generation.generator import ModelInfo
 from fbrag_cli.methods.fb_rag.fb_rag import FBRag
 from fbrag_cli.methods.ranking import whole_chunks
+from fbrag_cli.query import Collection, Query
 from fbrag_cli.render.explain_text import samples
 from fbrag_cli.render.html import page
+from fbrag_cli.retrieval.bm25 import BM25
 from fbrag_cli.text.printable import printable
 from fbrag_cli.trace import ForwardSample, Round, Scores, Stage, Status, Trace
 from tests.chromium import contrast, luminance, measured, requested
@@ -90,10 +92,7 @@ def trace_of(
         selected=tuple(selected),
     )
     return Trace(
-        question=question,
-        method=FBRag(),
-        corpus=corpus,
-        retriever="bm25",
+        query=Query(question, Collection(corpus, BM25.of(corpus)), FBRag()),
         scores=scores,
         ranked=tuple(selected),
         context=whole_chunks(corpus, sorted(selected)),
@@ -195,7 +194,7 @@ def test_a_sample_is_shown_with_the_scores_of_its_round_and_why_it_was_cut() -> 
 def test_scores_of_an_embedding_model_have_three_digits() -> None:
     trace = trace_of([document(WATCH * 20)], [0])
     assert "<td>5.0 (#1)</td><td>20.0 (#1)</td>" in page(trace)
-    assert "<td>5.000 (#1)</td><td>20.000 (#1)</td>" in page(replace(trace, retriever="minilm"))
+    assert "<td>5.000 (#1)</td><td>20.000 (#1)</td>" in page(replace(trace, query=replace(trace.query, retriever="minilm")))
 
 
 def test_a_section_is_named_where_it_begins() -> None:

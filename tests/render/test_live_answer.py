@@ -18,6 +18,7 @@ from fbrag_cli.render.short_names import short_names
 from fbrag_cli.text.printable import printable
 from fbrag_cli.trace import Trace
 from tests.render.test_html import HOSTILE, MARKUP, PLAIN_TAGS, SEALED, WATCH, _Page, document, trace_of
+from tests.render.test_passages import asked
 
 ALLOWED = (PLAIN_TAGS | {"br", "mark", "details", "summary", "blockquote"}) - {"html", "head", "body", "title", "meta", "style"}
 CONTROLS = set("\x1b\x9b\x07\x00\u202e\u202c\u2066\u2069\u200b\ufeff")
@@ -135,7 +136,7 @@ def test_what_is_not_shown_needs_a_click() -> None:
     assert "Paris" not in before
     assert "Paris &lt;b&gt;" in fold
     assert "--answer-anyway" not in html
-    spanish = replace(trace, question="¿Quién selló la caja del cronómetro y por qué lo hizo?")
+    spanish = asked(trace, "¿Quién selló la caja del cronómetro y por qué lo hizo?")
     assert "El documento no lo dice." in live_answer.done(spanish, "j-")["answer_html"]
 
 

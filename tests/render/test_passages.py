@@ -16,10 +16,12 @@ from fbrag_cli.corpus import Corpus, Excerpt, build_corpus
 from fbrag_cli.documents.document import Content, Document, Extracted, PageSpan
 from fbrag_cli.methods.fb_rag.fb_rag import FBRag
 from fbrag_cli.methods.ranking import whole_chunks
+from fbrag_cli.query import Collection, Query
 from fbrag_cli.render import as_json
 from fbrag_cli.render.answer_text import Layout, markdown, sources, summary
 from fbrag_cli.render.explain_text import table
 from fbrag_cli.render.passages import around, parts, place, shown_lines
+from fbrag_cli.retrieval.bm25 import BM25
 from fbrag_cli.text.table import width_of
 from fbrag_cli.trace import ForwardSample, Round, Scores, Trace
 
@@ -44,10 +46,7 @@ def trace_of(
     every = tuple(range(n))
     chunks = whole_chunks(corpus, every)
     return Trace(
-        question="Who sealed the box?",
-        method=FBRag(),
-        corpus=corpus,
-        retriever="bm25",
+        query=Query("Who sealed the box?", Collection(corpus, BM25.of(corpus)), FBRag()),
         scores=scores,
         ranked=every,
         context=chunks,
@@ -57,6 +56,11 @@ def trace_of(
         status="answered",
         answer=answer,
     )
+
+
+def asked(trace: Trace, question: str) -> Trace:
+    """The trace of another question."""
+    return replace(trace, query=replace(trace.query, text=question))
 
 
 def read_in_part() -> Trace:
@@ -133,7 +137,7 @@ def test_full_shows_every_line_and_the_place_of_the_chunk() -> None:
 
 
 def test_a_chunk_that_supports_nothing_still_shows_its_first_line() -> None:
-    trace = replace(trace_of(TEXT, "xyzzy", ""), question="Qux?")
+    trace = asked(trace_of(TEXT, "xyzzy", ""), "Qux?")
     assert shown(trace).splitlines()[1:] == ["[1] log.txt:1-5   1.00 (1.00)", "    The barque lay at anchor in the roads."]
 
 
