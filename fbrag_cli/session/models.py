@@ -121,7 +121,6 @@ class Models:
         fetched llama_unavailable.
         """
         listener = listener or self.listener
-        self.check(names)
         for each in filter(is_local, names):
             self.server(each, listener)
         new = [name for name in dict.fromkeys(names) if not is_server(name) and name not in self._files]

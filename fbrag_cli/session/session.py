@@ -297,10 +297,6 @@ class Session:
         with Lease(listener or self.listener) as lease:
             return self.retrievers.over(collection, name, lease)
 
-    def large(self, models: ModelNames = DEFAULT_MODELS) -> CachedGenerator:
-        """Return the large model. Its answers come from the cache where they can; else it is loaded."""
-        return self.model(self.names(models)[1])
-
     def forget(self) -> None:
         """Drop the replies in memory, as between two documents of a long run."""
         for replies in list(self._replies.values()):  # other threads add to it
@@ -316,40 +312,6 @@ class Session:
 
     # -- models ----------------------------------------------------------------------------------------------------------
 
-    @contextmanager
-    def _tools(self, query: Query, listener: Listener, *, ahead: bool = False) -> Iterator[Tools]:
-        """Yield the tools of a method. What they load is held until the block ends.
-
-        ahead: whether the large model is loaded ahead once another one is there.
-        """
-        names, running = dict(zip(("small", "large"), self.names(query.models), strict=True)), ""
-
-        def report(event: Event) -> None:
-            nonlocal running
-            if event.kind in ("start", "done"):
-                running = event.stage if event.kind == "start" else ""
-            listener.progress(event)
-
-        def loads(event: Event) -> None:
-            listener.progress(event)
-            if (event.stage, event.kind) == ("load", "done"):
-                if running:  # the stage that waited for the model
-                    listener.progress(Event(running, "start"))
-                if ahead and query.method.needs_small:
-                    self.pool.begin(names["large"], listener)
-
-        with Lease(replace(listener, progress=loads)) as lease:
-            yield Tools(
-                corpus=query.corpus,
-                retriever=self.retrievers.over(query.collection, query.retriever, lease),
-                progress=report,
-                cancellation=listener.cancellation,
-                model=lambda role, adapter=None: self.model(names[role], adapter, lease),
-                part=partial(self.pool.part, lease=lease),
-                digest=lambda: self.models.digest(names["large"], lease),
-                load_seconds=lambda: lease.seconds,
-            )
-
     def model(self, name: str, adapter: Path | None = None, lease: Lease | None = None) -> CachedGenerator:
         """Return a model. Its replies come from the cache if they can; else it is loaded.
 
@@ -362,6 +324,40 @@ class Session:
             identity = [*self.models.identity(name, lease.listener), *([sha256_of(adapter)] if adapter else [])]
             replies = self._replies.setdefault((name, adapter), Replies(self.cache, identity, self._reuse))
         return CachedGenerator(partial(self.pool.load, name, adapter, lease), replies)
+
+    @contextmanager
+    def _tools(self, query: Query, listener: Listener, *, ahead: bool = False) -> Iterator[Tools]:
+        """Yield the tools of a method. What they load is held until the block ends.
+
+        ahead: whether the large model is loaded ahead once the small one is there.
+        """
+        (small, large), running = self.names(query.models), ""
+
+        def report(event: Event) -> None:
+            nonlocal running
+            if event.kind in ("start", "done"):
+                running = event.stage if event.kind == "start" else ""
+            listener.progress(event)
+
+        def report_loading(event: Event) -> None:
+            listener.progress(event)
+            if (event.stage, event.kind) == ("load", "done"):
+                if running:  # the stage that waited for the model
+                    listener.progress(Event(running, "start"))
+                if ahead and query.method.needs_small:
+                    self.pool.begin(large, listener)
+
+        with Lease(replace(listener, progress=report_loading)) as lease:
+            yield Tools(
+                corpus=query.corpus,
+                retriever=self.retrievers.over(query.collection, query.retriever, lease),
+                progress=report,
+                cancellation=listener.cancellation,
+                model=lambda role, adapter=None: self.model(small if role == "small" else large, adapter, lease),
+                part=partial(self.pool.part, lease=lease),
+                digest=lambda: self.models.digest(large, lease),
+                load_seconds=lambda: lease.seconds,
+            )
 
 
 def warnings_of_thoughts(trace: Trace) -> dict[str, str]:

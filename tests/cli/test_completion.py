@@ -181,4 +181,4 @@ def test_a_key_press_loads_nothing_that_takes_long(fbrag: Run, typed: str, shell
     done = fbrag(env=asked | {"_FBRAG_COMPLETE": f"complete_{shell}", "PYTHONPROFILEIMPORTTIME": "1"})
     imported = {line.rpartition("|")[2].strip().partition(".")[0] for line in done.stderr.splitlines()}
     assert "typer" in imported
-    assert not imported & {"httpx2", "llama_cpp", "numpy", "pypdf", "rich", "tiktoken"}
+    assert not imported & {"httpx2", "llama_cpp", "numpy", "pypdf", "rich"}

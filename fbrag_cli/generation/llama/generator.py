@@ -22,7 +22,6 @@ from fbrag_cli.generation.llama.machine import llama_cpp
 from fbrag_cli.generation.llama.prompts import Need, Prompts, common_prefix
 from fbrag_cli.generation.llama.sample import NO_THINKING, Thinking, piece_of
 from fbrag_cli.generation.llama.scheduler import NoNumbersError, Request, Scheduler
-from fbrag_cli.generation.llama.token_counter import TokenCounter
 from fbrag_cli.generation.llama.weights import BY_DEFAULT, Loading, TokenTable, Weights
 from fbrag_cli.generation.thought import MOST_TOKENS, Marks, check_answered, tag
 from fbrag_cli.storage.cache import Cache
@@ -55,7 +54,6 @@ class LlamaGenerator:
         self.path, self.threads = path, self._weights.threads
         trained = max(llama_cpp.llama_model_n_ctx_train(self._model), 0)
         self.problems = (self._template.problem,) if self._template.problem else ()
-        self._counter: TokenCounter | None = None
         n_layers = llama_cpp.llama_model_n_layer(self._model) + 1
         limit = min(trained, max_context) if max_context else trained
         self.info = ModelInfo(loading.name or path.stem, loading.sha256, f"{self._weights.layers_on_gpu}/{n_layers}", limit)
@@ -125,9 +123,7 @@ class LlamaGenerator:
         return np.asarray(exponentials / exponentials.sum(), np.float64)
 
     def count_tokens(self, text: str) -> int:
-        if self._counter is None:
-            self._counter = TokenCounter(self._model, self._vocab, self._weights.tokens_of)
-        return self._counter.count(text)
+        return len(self._weights.tokens_of(text))
 
     def tokenize(self, turns: Sequence[Turn]) -> list[int]:
         """Return the token ids of the prompt, and `EmbeddingRows.ids` for embedding rows.
