@@ -346,21 +346,6 @@ def test_a_server_that_never_answers_is_an_error() -> None:
         assert len(server.chats) == 1
 
 
-def test_a_server_that_trickles_bytes_that_are_no_reply_is_an_error() -> None:
-    def trickle(handler: Handler, body: dict[str, object]) -> None:
-        handler.begin()
-        while not handler.server.over.wait(0.05):
-            handler.wfile.write(b": ping\n\n")
-            handler.wfile.flush()
-
-    with (
-        Loopback(trickle) as server,
-        opened(server.address, patience=HASTY) as generator,
-        pytest.raises(FbragError, match="no reply within"),
-    ):
-        text_of(generator)
-
-
 def _delta(index: int = 0, **delta: str) -> str:
     return f"data: {json.dumps({'choices': [{'index': index, 'delta': delta}]})}\n\n"
 
@@ -446,14 +431,6 @@ def test_a_server_that_hangs_is_left(pieces: tuple[str, ...]) -> None:
         cancellation.request(Stopped())
         with pytest.raises(Stopped):
             running.result(60)
-
-
-def test_nobody_there_is_an_error_at_once() -> None:
-    with Loopback() as server:
-        address = server.address
-    with pytest.raises(FbragError, match=r"no connection: .*refused") as raised, opened(address):
-        pass
-    assert raised.value.hint == "start the server, or correct the address"
 
 
 def test_text_does_not_follow_a_redirect() -> None:
