@@ -120,8 +120,7 @@ def _usage_error(error: typer.TyperException, arguments: list[str]) -> FbragErro
 def _failed(error: FbragError, options: GlobalOptions, arguments: list[str], defaults: dict[str, Any]) -> int:
     options.console().error(error)
     if in_json(arguments, defaults):
-        record = {"code": error.code, "message": error.message, "hint": error.hint, "document": error.document}
-        print_after_error(dumps({"schema": "fbrag.error/1", "error": record}))
+        print_after_error(dumps(error.as_json()))
     return error.exit_code
 
 

@@ -1,11 +1,13 @@
 """Reads rows to train on: JSON Lines of questions with their passages, and the stories and meetings beside them.
 
-What is wrong with a row is reported with its line.
+What is wrong with a row is reported with its line. What is read is `Material`: questions, and the passages in which their answers
+may stand. A `Pool` retrieves from these.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
@@ -13,14 +15,17 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-from fbrag_cli.corpus import Chunk, build_corpus
+from fbrag_cli.corpus import Chunk, Corpus, build_corpus
 from fbrag_cli.documents.document import Content, Document, Extracted
 from fbrag_cli.errors import FbragError
 from fbrag_cli.evaluation.datasets import MAX_ROW, dataset_files, drawn_rows, read_start
+from fbrag_cli.evaluation.metrics import normalized
+from fbrag_cli.query import Collection
+from fbrag_cli.retrieval.bm25 import BM25
+from fbrag_cli.retrieval.ranking import best
 from fbrag_cli.storage.files import sha256_of
 from fbrag_cli.storage.rows import Row
 from fbrag_cli.text.languages import detect
-from fbrag_cli.training.questions import GoldQuestion, Material, Passage
 
 #: The share of a file's rows, its last ones, on which training is checked. Questions for training and for checking share the
 #: passages of a file, and the story or meeting that the cut goes through: what is measured is other questions, not other texts.
@@ -28,9 +33,80 @@ DEV_SHARE = 0.2
 
 _CHUNK_WORDS = 300  # of a meeting
 _HINT = "fbrag train --help"
+# Answers that stand in many passages by chance: containment says nothing of them.
+_SAYS_NOTHING = re.compile(r"yes|no|\d|.{0,2}", re.IGNORECASE)
+_WHOLE = 100_000  # words of a chunk: a passage is one chunk
+
 
 Span = tuple[int, int]  # start and end, in characters
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """id: SHA-256 of its text, 16 hex digits. group: passages of one group are retrieved from together."""
+
+    id: str
+    text: str
+    group: str
+
+
+@dataclass(frozen=True, slots=True)
+class GoldQuestion:
+    """A question with gold answers.
+
+    group: group of the passages among which it is asked, "" where it has none. gold: ids of the passages that hold the answer, as
+    far as the row names them. verbatim: whether an answer stands in texts as it is; of a told story it often does not, and only
+    `gold` counts. dev: whether it is for checking, not for training.
+    """
+
+    id: str
+    dataset: str
+    text: str
+    answers: tuple[str, ...]
+    group: str
+    gold: tuple[str, ...]
+    verbatim: bool
+    dev: bool
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return self.dataset, self.id
+
+    @property
+    def is_telling(self) -> bool:
+        """Whether it means something that a text holds a gold answer."""
+        return self.verbatim and bool(self._telling())
+
+    def answered_in(self, reply: str) -> bool:
+        """Return whether a gold answer stands in `reply` as whole words, normalised as for exact match."""
+        return self._stands_in(reply, self.answers)
+
+    def has_answer(self, passage: Passage) -> bool:
+        """Return Has_Answer: whether the passage is named as the evidence, or a gold answer stands in it. In a passage an answer
+        like "5" may stand by chance: only others count."""
+        return passage.id in self.gold or (self.verbatim and self._stands_in(passage.text, self._telling()))
+
+    def _telling(self) -> tuple[str, ...]:
+        return tuple(answer for answer in self.answers if not _SAYS_NOTHING.fullmatch(answer.strip()))
+
+    def _stands_in(self, text: str, answers: tuple[str, ...]) -> bool:
+        said = f" {normalized(text)} "
+        return any(plain and f" {plain} " in said for plain in map(normalized, answers))
+
+
+@dataclass(frozen=True, slots=True)
+class Material:
+    """questions: in the order of their files. passages: by group, each once. sha256: SHA-256 of each file, by its name."""
+
+    questions: tuple[GoldQuestion, ...]
+    passages: Mapping[str, tuple[Passage, ...]]
+    sha256: Mapping[str, str]
+
+
 Evidence = tuple[list[Passage], tuple[str, ...]]  # passages, and the ids of those that hold the answer
+
+
+# -- rows ------------------------------------------------------------------------------------------------------------------------
 
 
 def read_material(paths: Iterable[Path]) -> Material:
@@ -230,3 +306,34 @@ def _is_stretch(value: object, n_turns: int) -> bool:
     if not isinstance(value, list) or len(value) != 2 or not all(type(each) is int for each in value):
         return False
     return 0 <= int(value[0]) <= int(value[1]) < n_turns
+
+
+# -- retrieval -------------------------------------------------------------------------------------------------------------------
+
+
+class Pool:
+    """The passages of each group as a corpus, with its index. Each is made when it is first asked for."""
+
+    def __init__(self, material: Material) -> None:
+        self.passages = material.passages
+        self._made: dict[str, Collection] = {}
+
+    def of(self, group: str) -> Collection:
+        """Return the collection of a group: passage i is chunk i, as none is blank."""
+        if group not in self._made:
+            corpus = _corpus(self.passages[group])
+            self._made[group] = Collection(corpus, BM25.of(corpus))
+        return self._made[group]
+
+    def ranked(self, question: GoldQuestion) -> list[Passage]:
+        """Return all passages of the question's group, nearest to it first by BM25."""
+        order = best(self.of(question.group).retriever.scores(question.text), None)
+        return [self.passages[question.group][position] for position in order]
+
+
+def _corpus(passages: Sequence[Passage]) -> Corpus:
+    language = detect(" ".join(each.text for each in passages[:200]))
+    documents = [
+        Document.of(each.id, each.id, Extracted(Content(each.text), "text/plain"), each.id, language) for each in passages
+    ]
+    return build_corpus(documents, _WHOLE)

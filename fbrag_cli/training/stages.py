@@ -25,7 +25,7 @@ from fbrag_cli.session.session import Session
 from fbrag_cli.storage.files import not_writable, read_small, sha256_of, whole_file
 from fbrag_cli.storage.rows import Row, RowFile, open_rows
 from fbrag_cli.text.languages import detect
-from fbrag_cli.training.questions import Material
+from fbrag_cli.training.rows import Material
 
 Tensors = Mapping[str, NDArray[Any]]
 Item = TypeVar("Item")

@@ -30,7 +30,7 @@ from fbrag_cli.training.fit_rag import combinations as combining
 from fbrag_cli.training.fit_rag import detector as fit_rag_detector
 from fbrag_cli.training.fit_rag import labels as labelling
 from fbrag_cli.training.fit_rag import recognizer as fit_rag_recognizer
-from fbrag_cli.training.questions import GoldQuestion, Pool
+from fbrag_cli.training.rows import GoldQuestion, Pool
 from fbrag_cli.training.stages import Folder, Work, languages_of
 
 if TYPE_CHECKING:

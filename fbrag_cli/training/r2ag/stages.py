@@ -20,8 +20,8 @@ from fbrag_cli.methods.r2ag.prompts import list_turns, list_words
 from fbrag_cli.progress import Listener
 from fbrag_cli.retrieval import Comparing
 from fbrag_cli.text.printable import counted
-from fbrag_cli.training.questions import GoldQuestion, Pool
 from fbrag_cli.training.r2ag.lists import PassageList, list_of, shuffled
+from fbrag_cli.training.rows import GoldQuestion, Pool
 from fbrag_cli.training.stages import Folder, Work, languages_of, writing
 
 if TYPE_CHECKING:
