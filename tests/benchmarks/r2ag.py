@@ -41,7 +41,7 @@ from fbrag_cli.generation.llama.embedding import LlamaEmbedder
 from fbrag_cli.generation.llama.generator import LlamaGenerator
 from fbrag_cli.methods.r2ag.features import FEATURES, permuted
 from fbrag_cli.methods.r2ag.former import R2Former, load
-from fbrag_cli.methods.r2ag.prompts import list_turns
+from fbrag_cli.methods.r2ag.method import list_turns
 from fbrag_cli.retrieval import Retriever
 from fbrag_cli.training.r2ag.lists import PassageList, list_of
 from fbrag_cli.training.rows import GoldQuestion, Material, Passage, Pool, read_material

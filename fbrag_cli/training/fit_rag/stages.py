@@ -17,8 +17,7 @@ from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.generator import Call
 from fbrag_cli.generation.llama.scorer import LlamaScorer
 from fbrag_cli.methods.fb_rag.vanilla import Vanilla
-from fbrag_cli.methods.fit_rag.detector import Detector
-from fbrag_cli.methods.fit_rag.parts import FIT_RAG, SCORER, FitRagParts
+from fbrag_cli.methods.fit_rag.parts import FIT_RAG, SCORER, Detector, FitRagParts
 from fbrag_cli.methods.parts import read_tensors
 from fbrag_cli.session.questions import how_many_pay
 from fbrag_cli.storage.files import sha256_of

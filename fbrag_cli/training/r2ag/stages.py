@@ -16,7 +16,7 @@ from fbrag_cli.evaluation.statistics import auc
 from fbrag_cli.generation.generator import EmbeddingRows
 from fbrag_cli.methods.r2ag.features import FEATURES, RELEVANCE, comparing
 from fbrag_cli.methods.r2ag.former import ADAPTER, R2AG
-from fbrag_cli.methods.r2ag.prompts import list_turns, list_words
+from fbrag_cli.methods.r2ag.method import list_turns, list_words
 from fbrag_cli.progress import Listener
 from fbrag_cli.retrieval import Comparing
 from fbrag_cli.text.printable import counted
