@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 import typer
@@ -16,7 +15,7 @@ from fbrag_cli.errors import ExitCode, FbragError
 from fbrag_cli.storage.cache import Cache
 from fbrag_cli.storage.places import cache_dir, is_nowhere
 from fbrag_cli.text.near import suggestion
-from fbrag_cli.text.printable import byte_size, dumps, printable
+from fbrag_cli.text.printable import byte_size, dumps, printable, seconds_of
 from fbrag_cli.text.table import aligned
 
 HELP = """The cache of texts, indexes and samples that makes the next question quick. It may be deleted at any time.
@@ -31,7 +30,6 @@ cache_app = typer.Typer(cls=Group, help=HELP, no_args_is_help=True, rich_markup_
 
 # Kinds that can be named even when the cache has no entry of them.
 _KINDS = ("checks", "corpora", "documents", "embeddings", "listings", "pace", "samples")
-_UNIT_SECONDS = {"m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 _ELSEWHERE = "set FBRAG_CACHE_DIR to another folder"
 
 
@@ -95,8 +93,7 @@ def size(console: Console, options: SizeOptions) -> None:
         return
     rows = [("KIND", "ENTRIES", "SIZE"), *((kind, str(count), byte_size(bytes_)) for kind, (count, bytes_) in sizes.items())]
     rows.append(("total", str(entries), f"{byte_size(total)} of {byte_size(cache.limit)}"))
-    for line in aligned(rows):
-        print(line)
+    print(*aligned(rows), sep="\n")
 
 
 @cache_app.command(cls=Command)
@@ -110,9 +107,14 @@ def clear(console: Console, options: ClearOptions) -> int:
       fbrag cache clear -y --older-than 30d
       fbrag cache clear --kind corpora
     """
-    age = _seconds(options.older_than)
-    cache = _cache(console)
-    kind = _known_kind(options.kind, cache)
+    age = seconds_of(options.older_than, "mhdw") if options.older_than is not None else None
+    if age is None and options.older_than is not None:
+        hint = "a number and m, h, d or w: minutes, hours, days, weeks, as 30d"
+        raise FbragError("usage", f"--older-than {options.older_than} is no time", hint)
+    cache, kind = _cache(console), options.kind
+    if kind is not None and kind not in (known := {*_KINDS, *cache.size()}):
+        hint = suggestion(kind, known, f"one of {', '.join(sorted(known))}")
+        raise FbragError("usage", f"there is no kind {kind} in the cache", hint)
     sizes = [entry.bytes for entry in cache.entries(kind, age)]
     entries = f"{len(sizes)} {'entry' if len(sizes) == 1 else 'entries'} ({byte_size(sum(sizes))})"
     if sizes and not console.confirms(f"delete {entries} of {cache.root}"):
@@ -134,20 +136,3 @@ def _cache(console: Console) -> Cache:
     except OSError as error:
         raise FbragError("config", f"{cache.root} is not used as a cache: {error.strerror}", _ELSEWHERE) from None
     return cache
-
-
-def _known_kind(kind: str | None, cache: Cache) -> str | None:
-    known = {*_KINDS, *cache.size()}
-    if kind in {None, *known}:
-        return kind
-    hint = suggestion(str(kind), known, f"one of {', '.join(sorted(known))}")
-    raise FbragError("usage", f"there is no kind {kind} in the cache", hint)
-
-
-def _seconds(age: str | None) -> float | None:
-    """Return the seconds of an age such as "30d"."""
-    if age is None:
-        return None
-    if found := re.fullmatch(r"([0-9]{1,9})([mhdw])", age):
-        return int(found[1]) * _UNIT_SECONDS[found[2]]
-    raise FbragError("usage", f"--older-than {age} is no time", "a number and m, h, d or w: minutes, hours, days, weeks, as 30d")

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 from fbrag_cli.cli.options import ParallelOptions, arguments, option
 from fbrag_cli.errors import FbragError
+from fbrag_cli.text.printable import seconds_of
 
 PORT = 8377
 
-_UNIT_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _SITE = re.compile(r"(https?://([a-z0-9.-]+|\[[0-9a-f:]+\])(:[0-9]+)?)|([a-z-]+-extension://[\w-]+)")
 _LEAST_TOKEN = 16  # characters
 
@@ -89,7 +89,7 @@ class ListenOptions(ParallelOptions):
         """Seconds of --idle; None for never. Raises FbragError `usage`."""
         if self.idle == "never":
             return None
-        if (found := re.fullmatch(r"([0-9]{1,6})([smhd])", self.idle)) and (seconds := int(found[1]) * _UNIT_SECONDS[found[2]]):
+        if seconds := seconds_of(self.idle, "smhd"):
             return float(seconds)
         raise FbragError("usage", f"--idle {self.idle} is no time", "a number and s, m, h or d, as 15m, or never")
 

@@ -123,8 +123,9 @@ class _Folder:
 class _Walk:
     """One walk through the folder `root`.
 
-    include, exclude: the patterns of the options, None without them. taken: real paths of the files found so far, on earlier walks
-    too. cancellation: can stop it. skipped: number of entries by reason. suffixes: number of files of other types by suffix.
+    include, exclude: the patterns of the options, None without them. taken: real paths of the files found so far, on earlier
+    walks too. cancellation: can stop it. skipped: number of entries by reason. suffixes: number of files of other types by
+    suffix.
     """
 
     root: str
