@@ -15,7 +15,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-from fbrag_cli.corpus import Chunk, Corpus, build_corpus
+from fbrag_cli.corpus import Chunk, build_corpus
 from fbrag_cli.documents.document import Content, Document, Extracted
 from fbrag_cli.errors import FbragError
 from fbrag_cli.evaluation.datasets import MAX_ROW, dataset_files, drawn_rows, read_start
@@ -196,8 +196,8 @@ class _RowsFile:
 
     def __init__(self, path: Path, rows: Sequence[Row]) -> None:
         self._name = path.name
-        self._stories = _beside(path, "stories", _is_story) if any("story" in row for row in rows) else {}
-        turns = _beside(path, "meetings", _is_meeting) if any("meeting" in row for row in rows) else {}
+        self._stories = _beside(path, "stories", dict) if any("story" in row for row in rows) else {}
+        turns = _beside(path, "meetings", list) if any("meeting" in row for row in rows) else {}
         self._meetings = {name: _Meeting.of(each) for name, each in turns.items()}
 
     def evidence(self, row: Row) -> Evidence:
@@ -212,7 +212,8 @@ class _RowsFile:
         return self._of_meeting(row) if "meeting" in row else ([], ())
 
     def _of_documents(self, documents: object) -> Evidence:
-        if not isinstance(documents, list) or not all(map(_is_document, documents)):
+        known = isinstance(documents, list) and all(isinstance(each, dict) for each in documents)
+        if not known or not all(_are_texts((each.get("text"), each.get("title") or "")) for each in documents):
             raise ValueError("`documents` is no list of objects with `text`")
         documents = [each for each in documents if each["text"].strip()]
         texts = ["\n".join(filter(None, [each.get("title"), each["text"]])) for each in documents]
@@ -277,28 +278,16 @@ def _gold(kind: str, key: str, row: Row, fits: Callable[[object], bool]) -> list
     return named
 
 
-def _beside(path: Path, kind: str, fits: Callable[[object], bool]) -> dict[str, Any]:
-    """Return the object in NAME-KIND.json.gz beside a file. fits: whether one of its values is a story or a meeting."""
+def _beside(path: Path, kind: str, holder: type) -> dict[str, Any]:
+    """Return the object in NAME-KIND.json.gz beside a file. holder: type of its values, which hold texts."""
     file = path.with_name(f"{path.name.partition('.')[0]}-{kind}.json.gz")
     try:
         found = _parsed(read_start(file, MAX_ROW))
     except ValueError:
         found = None
-    if not isinstance(found, dict) or not all(map(fits, found.values())):
+    if not isinstance(found, dict) or not all(isinstance(each, holder) and _are_texts(each) for each in found.values()):
         raise FbragError("doc_unreadable", f"{file} is no object (JSON) of {kind}", _HINT, document=str(file))
     return found
-
-
-def _is_document(value: object) -> bool:
-    return isinstance(value, dict) and isinstance(value.get("text"), str) and isinstance(value.get("title") or "", str)
-
-
-def _is_story(value: object) -> bool:
-    return isinstance(value, dict) and all(isinstance(each, str) for each in value.values())
-
-
-def _is_meeting(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(each, str) for each in value)
 
 
 def _is_stretch(value: object, n_turns: int) -> bool:
@@ -306,6 +295,10 @@ def _is_stretch(value: object, n_turns: int) -> bool:
     if not isinstance(value, list) or len(value) != 2 or not all(type(each) is int for each in value):
         return False
     return 0 <= int(value[0]) <= int(value[1]) < n_turns
+
+
+def _are_texts(values: Iterable[object]) -> bool:
+    return all(isinstance(each, str) for each in (values.values() if isinstance(values, dict) else values))
 
 
 # -- retrieval -------------------------------------------------------------------------------------------------------------------
@@ -321,7 +314,10 @@ class Pool:
     def of(self, group: str) -> Collection:
         """Return the collection of a group: passage i is chunk i, as none is blank."""
         if group not in self._made:
-            corpus = _corpus(self.passages[group])
+            passages = self.passages[group]
+            language = detect(" ".join(each.text for each in passages[:200]))
+            texts = [(each.id, Extracted(Content(each.text), "text/plain")) for each in passages]
+            corpus = build_corpus([Document.of(id, id, text, id, language) for id, text in texts], _WHOLE)
             self._made[group] = Collection(corpus, BM25.of(corpus))
         return self._made[group]
 
@@ -329,11 +325,3 @@ class Pool:
         """Return all passages of the question's group, nearest to it first by BM25."""
         order = best(self.of(question.group).retriever.scores(question.text), None)
         return [self.passages[question.group][position] for position in order]
-
-
-def _corpus(passages: Sequence[Passage]) -> Corpus:
-    language = detect(" ".join(each.text for each in passages[:200]))
-    documents = [
-        Document.of(each.id, each.id, Extracted(Content(each.text), "text/plain"), each.id, language) for each in passages
-    ]
-    return build_corpus(documents, _WHOLE)

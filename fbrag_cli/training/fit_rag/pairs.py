@@ -111,11 +111,9 @@ def _quotas(counts: Mapping[PairKind, int], size: int) -> dict[PairKind, int]:
 def label_counts(pairs: Sequence[Pair], positions: Sequence[int]) -> dict[str, int]:
     """Return how many pairs there are of each combination of labels: "1,0" has the answer, and the model does not answer from it;
     "1,-" has it, and the other is not known."""
-    return dict(sorted(Counter(_label(pairs[i]) for i in positions).items()))
-
-
-def _label(pair: Pair) -> str:
-    return f"{pair.has_answer:d},{'-' if pair.prefers is None else f'{pair.prefers:d}'}"
+    chosen = [pairs[i] for i in positions]
+    labels = (f"{each.has_answer:d},{'-' if each.prefers is None else f'{each.prefers:d}'}" for each in chosen)
+    return dict(sorted(Counter(labels).items()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -211,7 +211,10 @@ def make_recognizer(work: FitRagWork) -> None:
     known = [key for key in alone if not questions[key].dev]
     with _combinations(work) as (_, rows):
         checked = {key[:2]: row for key, row in rows.items() if "candidates" in row and key[:2] in alone}
-        retrieved = _retrieved(work, [row for row in rows.values() if row["dev"]])
+        retrieved: dict[tuple[str, str], bool] = {}  # whether the reply is right where the detector stops
+        if (settings := folder.about.get("detector")) is not None:
+            detector = Detector.of(read_tensors(folder.path / FIT_RAG.tensors), settings["threshold"])
+            retrieved = fit_rag_detector.right_at_stop([row for row in rows.values() if row["dev"]], detector)
     if not known or not checked:
         raise FbragError(
             "usage", f"{folder.path} has no combinations of questions for checking", "make them first: --stage detector"
@@ -241,14 +244,6 @@ def make_recognizer(work: FitRagWork) -> None:
         precision = 100 * fit_rag_recognizer.PRECISION
         does = f"it never speaks: at no threshold do {precision:.0f} % of what the scorer takes for answers hold one"
     work.note(f"recognizer: {report['known']:,} of {report['questions']:,} questions are known; {does}")
-
-
-def _retrieved(work: FitRagWork, rows: Sequence[Row]) -> dict[tuple[str, str], bool]:
-    """Return, for each question for checking, whether the reply is right where the detector stops; {} without a detector."""
-    if (settings := work.folder.about.get("detector")) is None:
-        return {}
-    tensors = read_tensors(work.folder.path / FIT_RAG.tensors)
-    return fit_rag_detector.right_at_stop(rows, Detector.of(tensors, settings["threshold"]))
 
 
 def check_questions(stage: str, questions: Iterable[GoldQuestion], others: Iterable[GoldQuestion]) -> None:

@@ -76,6 +76,11 @@ class Standing:
     losses: list[float] = field(default_factory=list)
     dev: list[DevLosses] = field(default_factory=list)
 
+    @classmethod
+    def of(cls, record: Mapping[str, Any]) -> Standing:
+        """Return what `asdict` made a record of."""
+        return cls(record["steps"], record["losses"], [DevLosses(**each) for each in record["dev"]])
+
     def best(self, qdm_weight: float) -> int:
         return min(range(len(self.dev)), key=lambda i: self.dev[i].loss(qdm_weight))
 
@@ -119,8 +124,8 @@ class R2agFit:
         own = {f"former.{name}": each for name, each in self.network.named_parameters() if each.requires_grad}
         self._parameters = own | {f"model.{name}": each for name, each in model.parameters.items()}
         self._optimizer = torch.optim.AdamW(self._parameters.values(), lr=RATE, weight_decay=0.0)
-        self._checkpoint = Checkpoint(path, _FORMAT, _key(lists, settings), self._parameters, self._optimizer)
-        self.standing = self._checkpoint.read(_standing) or Standing()
+        self.checkpoint = Checkpoint(path, _FORMAT, _key(lists, settings), self._parameters, self._optimizer)
+        self.standing = self.checkpoint.read(Standing.of) or Standing()
 
     @property
     def steps(self) -> int:
@@ -135,9 +140,11 @@ class R2agFit:
                 self._step(self.standing.steps)
                 is_whole = self.standing.steps % self._in_an_epoch == 0
                 if is_whole:
-                    self._check_epoch()
+                    self.standing.dev.append(self.checked())
+                    if self.standing.best(self._settings.qdm_weight) == len(self.standing.dev) - 1:
+                        self.checkpoint.keep_best()
                 if is_whole or monotonic() - written >= _BETWEEN_WRITES:
-                    self._checkpoint.write(asdict(self.standing))
+                    self.checkpoint.write(asdict(self.standing))
                     written = monotonic()
                 yield
 
@@ -164,10 +171,6 @@ class R2agFit:
         labels = np.concatenate([each.passages.labels for each in self.dev_lists])
         return DevLosses(answer, float(np.mean(matching)), auc(np.concatenate(logits), labels > 0))
 
-    def restore_best(self) -> None:
-        """Let network and LoRA be those of the best epoch."""
-        self._checkpoint.restore_best()
-
     # -- a step ------------------------------------------------------------------------------------------------------------
 
     @property
@@ -175,7 +178,7 @@ class R2agFit:
         return -(-len(self._train) // BATCH)
 
     def _step(self, k: int) -> None:
-        """Take one step of the optimiser, and note its mean loss."""
+        """Take one step of the optimiser. Count it, and its loss in the mean of its epoch."""
         epoch, at = divmod(k, self._in_an_epoch)
         order = Random(f"{self._settings.seed} {epoch}").sample(self._train, len(self._train))
         drawn = order[at * BATCH : (at + 1) * BATCH]
@@ -187,17 +190,19 @@ class R2agFit:
         self._optimizer.zero_grad()
         total = 0.0
         for tokenized in drawn:
-            loss = self._loss(tokenized) / len(drawn)
+            matched, rows = self._encoded(tokenized)
+            loss = self._settings.qdm_weight * self._matching(matched, tokenized)
+            if tokenized.example.reply:
+                loss = loss + self._answer(tokenized, rows)
+            loss = loss / len(drawn)
             loss.backward()
             total += float(loss.detach())
         torch.nn.utils.clip_grad_norm_(self._parameters.values(), CLIP)
         self._optimizer.step()
-        self._note(total)
-
-    def _loss(self, tokenized: TokenizedList) -> Tensor:
-        matched, rows = self._encoded(tokenized)
-        matching = self._settings.qdm_weight * self._matching(matched, tokenized)
-        return matching + self._answer(tokenized, rows) if tokenized.example.reply else matching
+        if not at:
+            self.standing.losses.append(0.0)
+        self.standing.losses[-1] += (total - self.standing.losses[-1]) / (at + 1)
+        self.standing.steps += 1
 
     def _answer(self, tokenized: TokenizedList, rows: Tensor | None) -> Tensor:
         return self._model.loss(tokenized.plain if rows is None else tokenized.example, rows)
@@ -210,26 +215,6 @@ class R2agFit:
 
     def _matching(self, matched: Tensor, tokenized: TokenizedList) -> Tensor:
         return matching_loss(matched, torch.from_numpy(tokenized.passages.labels).to(matched.device))
-
-    # -- where it stands ---------------------------------------------------------------------------------------------------
-
-    def _note(self, loss: float) -> None:
-        """Count a step, and its loss in the mean of its epoch."""
-        done = self.standing.steps % self._in_an_epoch
-        if not done:
-            self.standing.losses.append(0.0)
-        self.standing.losses[-1] += (loss - self.standing.losses[-1]) / (done + 1)
-        self.standing.steps += 1
-
-    def _check_epoch(self) -> None:
-        """Check the parameters at the end of an epoch."""
-        self.standing.dev.append(self.checked())
-        if self.standing.best(self._settings.qdm_weight) == len(self.standing.dev) - 1:
-            self._checkpoint.keep_best()
-
-
-def _standing(record: Mapping[str, Any]) -> Standing:
-    return Standing(record["steps"], record["losses"], [DevLosses(**each) for each in record["dev"]])
 
 
 def _key(lists: Sequence[TokenizedList], settings: R2agTraining) -> str:
@@ -244,13 +229,12 @@ def _key(lists: Sequence[TokenizedList], settings: R2agTraining) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sizes:
-    """positions: whether the place in the list counts. Defaults: the paper's."""
+    """Defaults: the paper's."""
 
     width: int = 256
     heads: int = 4
     feed_forward: int = 2048
     dropout: float = 0.1
-    positions: bool = True
 
 
 class R2FormerNetwork(nn.Module):  # type: ignore[misc]
@@ -263,7 +247,7 @@ class R2FormerNetwork(nn.Module):  # type: ignore[misc]
         self.register_buffer("mean", torch.from_numpy(mean))
         self.register_buffer("std", torch.from_numpy(std))
         self.input = nn.Linear(len(mean), sizes.width)
-        self.position = nn.Parameter(0.02 * sizes.positions * torch.randn(max_list, sizes.width), sizes.positions)
+        self.position = nn.Parameter(0.02 * torch.randn(max_list, sizes.width))
         self.match = nn.Linear(sizes.width, 1)
         self.projection = nn.Linear(sizes.width, n_embd) if n_embd else None
         self.layer = nn.TransformerEncoderLayer(
