@@ -256,20 +256,6 @@ def test_what_is_mapped_stays_readable(cache: Cache) -> None:
 # -- cleared -----------------------------------------------------------------------------------------------------------------
 
 
-def test_clear_by_kind_and_by_age(cache: Cache) -> None:
-    keep(cache, "documents", A, b"1", used=40 * DAY)
-    keep(cache, "documents", B, b"22", used=2 * DAY)
-    keep(cache, "corpora", C, b"333", used=40 * DAY)
-    keep(cache, "of-the-future", D, b"4444")
-    assert cache.clear("documents", 30 * DAY) == 1
-    assert cache.size() == {"corpora": (1, 3), "documents": (1, 2), "of-the-future": (1, 4)}
-    assert cache.clear(older_than=30 * DAY) == 3
-    assert cache.clear("documents") == 2
-    assert cache.clear() == 4
-    assert cache.size() == {}
-    assert cache.clear() == 0
-
-
 def test_only_what_has_the_shape_of_an_entry_is_deleted(cache: Cache, tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / A).write_bytes(b"precious")
