@@ -71,6 +71,11 @@ class FbragError(Exception):
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.code, self.message, self.hint), {"document": self.document}
 
+    def as_json(self) -> dict[str, object]:
+        """Return the error as `fbrag.error/1`."""
+        about = {"code": self.code, "message": self.message, "hint": self.hint, "document": self.document}
+        return {"schema": "fbrag.error/1", "error": about}
+
     @property
     def exit_code(self) -> ExitCode:
         return EXIT_CODES[self.code]

@@ -6,7 +6,6 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Iterator
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -39,17 +38,10 @@ def extra(name: str) -> str:
     folder = Path(__file__).parents[1]
     if (folder / "pyproject.toml").is_file():
         return pip_install("-e", _quoted(f"{folder}[{name}]"))
-    return pip_install(*map(_quoted, _requirements(name)))
-
-
-def _requirements(name: str) -> Iterator[str]:
-    """Yield the packages of an extra, with their versions."""
     from importlib import metadata
 
-    for each in metadata.requires("fbrag") or ():
-        needed, _, marker = each.partition(";")
-        if name in _EXTRA.findall(marker):
-            yield needed.strip()
+    parts = [each.partition(";") for each in metadata.requires("fbrag") or ()]
+    return pip_install(*(_quoted(needed.strip()) for needed, _, marker in parts if name in _EXTRA.findall(marker)))
 
 
 def _quoted(argument: str) -> str:

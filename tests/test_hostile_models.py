@@ -14,7 +14,7 @@ import pytest
 from safetensors.numpy import save_file
 
 from fbrag_cli.generation.server.client import Host, Patience
-from fbrag_cli.methods.r2ag.prompts import list_words
+from fbrag_cli.methods.r2ag.method import list_words
 from fbrag_cli.storage.files import sha256_of
 from tests.hostile import MADE, NAMES, PRECIOUS, STRANGE, changed
 from tests.methods.r2ag.test_former import TENSORS, write

@@ -6,7 +6,7 @@ import json as json_format
 import re
 from collections.abc import Iterator
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fbrag_cli.cli.command import command
 from fbrag_cli.cli.console import Console
@@ -14,14 +14,13 @@ from fbrag_cli.cli.live import progress_line
 from fbrag_cli.cli.options import Options, RunOptions, arguments, option
 from fbrag_cli.cli.session import open_session
 from fbrag_cli.cli.signals import limit_time
+from fbrag_cli.documents.load import load
 from fbrag_cli.errors import ExitCode, FbragError
+from fbrag_cli.evaluation.speed import MEASURES, Measures, Workload, measure_model, measure_text, synthetic
 from fbrag_cli.session.memory import peak_memory_mb
 from fbrag_cli.session.settings import CacheSettings, ModelSettings
 from fbrag_cli.text.printable import one_line
 from fbrag_cli.text.table import aligned
-
-if TYPE_CHECKING:
-    from fbrag_cli.evaluation.speed import Measures
 
 SCHEMA = "fbrag.bench/1"
 
@@ -61,10 +60,10 @@ def bench(console: Console, options: BenchOptions, models: ModelSettings, run: R
     """
     if run.timeout:
         limit_time(run.timeout, console.cancellation)
-    from fbrag_cli.evaluation.speed import Measures, Workload, measure_model, measure_text, synthetic
-
     most = _maximum(options.maximum)
-    text = _text(options.documents) if options.documents else synthetic(_WORDS)
+    if len(options.documents) > 1:
+        raise FbragError("usage", f"one document is read, and there are {len(options.documents)}", "fbrag bench book.txt")
+    text = load(options.documents[0]).text if options.documents else synthetic(_WORDS)
     measures = Measures()
     with (
         progress_line(console) as progress,
@@ -75,8 +74,8 @@ def bench(console: Console, options: BenchOptions, models: ModelSettings, run: R
         work = Workload(text, sizes, options.samples or _SAMPLES[machine], options.repeat)
         loaders = session.pool.loaders()
         measure_text(work, measures)
-        for name, load in loaders.items():
-            measure_model(name, load, work, measures, progress)
+        for name, loader in loaders.items():
+            measure_model(name, loader, work, measures, progress)
     if options.json:
         print(json_format.dumps(_record(measures, len(text.split()))))
     else:
@@ -101,8 +100,6 @@ def _sizes(text: str) -> list[int]:
 
 def _maximum(text: str | None) -> dict[str, float]:
     """Return the seconds by name in a list such as "first_token=3s,load=1"."""
-    from fbrag_cli.evaluation.speed import MEASURES
-
     timed = [name for name, unit in MEASURES.items() if unit == "s"]
     most: dict[str, float] = {}
     for part in text.split(",") if text is not None else []:
@@ -112,14 +109,6 @@ def _maximum(text: str | None) -> dict[str, float]:
             raise FbragError("usage", what, f"names: {', '.join(timed)}; as --max first_token=3s")
         most[found[1]] = float(found[2])
     return most
-
-
-def _text(paths: list[str]) -> str:
-    from fbrag_cli.documents.load import load
-
-    if len(paths) > 1:
-        raise FbragError("usage", f"one document is read, and there are {len(paths)}", "fbrag bench book.txt")
-    return load(paths[0]).text
 
 
 def _table(measures: Measures) -> Iterator[str]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from fbrag_cli.cli.command import Group
 from fbrag_cli.cli.console import Console
 from fbrag_cli.cli.options import Options, configured, option
@@ -11,7 +9,7 @@ from fbrag_cli.errors import ExitCode, FbragError
 from fbrag_cli.storage.cache import Cache
 from fbrag_cli.storage.places import cache_dir, is_nowhere
 from fbrag_cli.text.near import suggestion
-from fbrag_cli.text.printable import byte_size, dumps, printable
+from fbrag_cli.text.printable import byte_size, dumps, printable, seconds_of
 from fbrag_cli.text.table import aligned
 
 HELP = """The cache of texts, indexes and samples that makes the next question quick. It may be deleted at any time.
@@ -26,7 +24,6 @@ cache = Group("cache", HELP)
 
 # Kinds that can be named even when the cache has no entry of them.
 _KINDS = ("checks", "corpora", "documents", "embeddings", "listings", "pace", "samples")
-_UNIT_SECONDS = {"m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 _ELSEWHERE = "set FBRAG_CACHE_DIR to another folder"
 
 
@@ -86,8 +83,7 @@ def size(console: Console, options: SizeOptions) -> None:
         return
     rows = [("KIND", "ENTRIES", "SIZE"), *((kind, str(count), byte_size(bytes_)) for kind, (count, bytes_) in sizes.items())]
     rows.append(("total", str(entries), f"{byte_size(total)} of {byte_size(opened.limit)}"))
-    for line in aligned(rows):
-        print(line)
+    print(*aligned(rows), sep="\n")
 
 
 @cache.command(ClearOptions)
@@ -100,9 +96,14 @@ def clear(console: Console, options: ClearOptions) -> int:
       fbrag cache clear -y --older-than 30d
       fbrag cache clear --kind corpora
     """
-    age = _seconds(options.older_than)
-    opened = _cache(console)
-    kind = _known_kind(options.kind, opened)
+    age = seconds_of(options.older_than, "mhdw") if options.older_than is not None else None
+    if age is None and options.older_than is not None:
+        hint = "a number and m, h, d or w: minutes, hours, days, weeks, as 30d"
+        raise FbragError("usage", f"--older-than {options.older_than} is no time", hint)
+    opened, kind = _cache(console), options.kind
+    if kind is not None and kind not in (known := {*_KINDS, *opened.size()}):
+        hint = suggestion(kind, known, f"one of {', '.join(sorted(known))}")
+        raise FbragError("usage", f"there is no kind {kind} in the cache", hint)
     sizes = [entry.bytes for entry in opened.entries(kind, age)]
     entries = f"{len(sizes)} {'entry' if len(sizes) == 1 else 'entries'} ({byte_size(sum(sizes))})"
     if sizes and not console.confirms(f"delete {entries} of {opened.root}"):
@@ -124,20 +125,3 @@ def _cache(console: Console) -> Cache:
     except OSError as error:
         raise FbragError("config", f"{found.root} is not used as a cache: {error.strerror}", _ELSEWHERE) from None
     return found
-
-
-def _known_kind(kind: str | None, opened: Cache) -> str | None:
-    known = {*_KINDS, *opened.size()}
-    if kind in {None, *known}:
-        return kind
-    hint = suggestion(str(kind), known, f"one of {', '.join(sorted(known))}")
-    raise FbragError("usage", f"there is no kind {kind} in the cache", hint)
-
-
-def _seconds(age: str | None) -> float | None:
-    """Return the seconds of an age such as "30d"."""
-    if age is None:
-        return None
-    if found := re.fullmatch(r"([0-9]{1,9})([mhdw])", age):
-        return int(found[1]) * _UNIT_SECONDS[found[2]]
-    raise FbragError("usage", f"--older-than {age} is no time", "a number and m, h, d or w: minutes, hours, days, weeks, as 30d")

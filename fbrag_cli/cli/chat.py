@@ -346,8 +346,7 @@ class Talk:
         self.failed = self.failed or error.exit_code
         self.console.error(error)
         if self.in_json:
-            record = {"code": error.code, "message": error.message, "hint": error.hint, "document": error.document}
-            print_after_error(dumps({"schema": "fbrag.error/1", "error": record}))
+            print_after_error(dumps(error.as_json()))
         elif self.options.answer.answer_only:
             print_after_error("")
 

@@ -187,8 +187,7 @@ class RootOptions(GlobalOptions):
 def _failed(error: FbragError, options: GlobalOptions, arguments: list[str]) -> int:
     options.console().error(error)
     if in_json(arguments):
-        record = {"code": error.code, "message": error.message, "hint": error.hint, "document": error.document}
-        print_after_error(dumps({"schema": "fbrag.error/1", "error": record}))
+        print_after_error(dumps(error.as_json()))
     return error.exit_code
 
 

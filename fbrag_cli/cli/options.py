@@ -23,6 +23,7 @@ from fbrag_cli.session.settings import CacheSettings, DocumentSettings, ModelSet
 from fbrag_cli.settings import Effective, Setting, effective, settings_of
 from fbrag_cli.storage.config_file import Config, ConfigFile, load, locate
 from fbrag_cli.text.near import suggestion
+from fbrag_cli.text.printable import seconds_of
 
 #: Where the context of a command keeps the request to stop.
 CANCELLATION = "fbrag.cancellation"
@@ -352,7 +353,6 @@ class BatchOptions(ParallelOptions):
 
 PORT = 8377
 
-_UNIT_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _SITE = re.compile(r"(https?://([a-z0-9.-]+|\[[0-9a-f:]+\])(:[0-9]+)?)|([a-z-]+-extension://[\w-]+)")
 _LEAST_TOKEN = 16  # characters
 
@@ -361,7 +361,7 @@ def _seconds(time: str) -> float | None:
     """Return the seconds of a time such as "15m", None for never. Raises ValueError."""
     if time == "never":
         return None
-    if (found := re.fullmatch(r"([0-9]{1,6})([smhd])", time)) and (seconds := int(found[1]) * _UNIT_SECONDS[found[2]]):
+    if seconds := seconds_of(time, "smhd"):
         return float(seconds)
     raise ValueError(time)
 

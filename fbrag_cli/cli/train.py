@@ -62,7 +62,11 @@ def _train(console: Console, training: Training, given: Mapping[type[Any], Any])
 
     options, models, cache, run = (given[group] for group in (TrainingOptions, ModelSettings, CacheSettings, RunOptions))
     training.check()
-    path = _made(training.output)
+    path = Path(training.output)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise not_writable(path, error, "output", "choose another -o FOLDER") from None
     material = read_material(map(Path, options.arguments))
     training.check_rows(material)
     if run.timeout:
@@ -84,13 +88,3 @@ def _train(console: Console, training: Training, given: Mapping[type[Any], Any])
             at_once=given[ParallelOptions].at_once if training.is_parallel else 1,
         )
         training.run(work)
-
-
-def _made(output: str) -> Path:
-    """Return the folder, which is made where it is missing."""
-    folder = Path(output)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise not_writable(folder, error, "output", "choose another -o FOLDER") from None
-    return folder

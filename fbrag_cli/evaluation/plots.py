@@ -9,12 +9,10 @@ from dataclasses import dataclass
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Literal
 
-from fbrag_cli.errors import FbragError
 from fbrag_cli.evaluation import statistics
 from fbrag_cli.evaluation.metrics import METRICS, SCORE
 from fbrag_cli.evaluation.results import Result, key, labels, order
 from fbrag_cli.evaluation.tables import Report, Table
-from fbrag_cli.installation import extra
 from fbrag_cli.text.printable import one_line
 
 if TYPE_CHECKING:
@@ -108,33 +106,24 @@ def _metric(rows: Sequence[Result]) -> str:
 def plot(name: str, rows: Sequence[Result]) -> dict[Format, bytes]:
     """Draw a plot, and return the content of a file for each format. The same rows give the same bytes.
 
-    name: one of `PLOTS`. The first panel shows the average over the data sets, each other panel one data set, all on one scale.
-    Bars are 95 % intervals. Raises FbragError (usage) without matplotlib, for an unknown plot, or if the rows cannot fill it.
+    name: one of `supported`. The first panel shows the average over the data sets, each other panel one data set, on one scale.
+    Bars are 95 % intervals.
     """
-    if name not in PLOTS:
-        raise FbragError("usage", f"there is no plot {one_line(name, 40)}", f"one of {', '.join(PLOTS)}")
     families = _families(rows, PLOTS[name][0], _metric(rows))
-    if not families:
-        raise FbragError("usage", f"the rows have no two values of {PLOTS[name][0]} to plot", "evaluate a list of them")
     return _drawn(lambda: _figure(name, rows, families))
 
 
 def forest(report: Report) -> dict[Format, bytes]:
     """Draw the paired differences of a report of `compare`: a panel for each of the first metrics, a line for each configuration.
 
-    Bars are 95 % intervals of the average over the data sets; a difference that is marked in the report is filled. Raises
-    FbragError (usage) without matplotlib, or if the report has no differences.
+    Bars are 95 % intervals of the average over the data sets; a difference that is marked in the report is filled.
     """
-    if not report.tables:
-        raise FbragError("usage", "no example was measured by both sides", "evaluate both on the same questions")
     return _drawn(lambda: _forest(report.tables[:_FORESTS], report.title))
 
 
 def _drawn(made: Callable[[], Figure]) -> dict[Format, bytes]:
-    try:
-        import matplotlib
-    except ImportError:
-        raise FbragError("usage", "plots need matplotlib, which is not installed", extra("plots")) from None
+    import matplotlib
+
     with matplotlib.rc_context(_STYLE), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing")  # a script that the font lacks is drawn as boxes
         figure = made()

@@ -60,8 +60,12 @@ def run(
     other versions, of another model file, or of an example that has changed. Whatever stops the run, the finished rows stay.
     """
     configurations = distinct(configurations)
-    for example in examples:
-        _check(example, configurations)
+    for example in examples:  # the data set has a scorer, its library and prompts, which would else fail after hours
+        metrics.main_metric(example)
+        for configuration in configurations:
+            configuration.method_for(example.dataset)
+        if any(configuration.large for configuration in configurations):
+            metrics.score(example, "")
     progress(Event("eval", "start"))
     with open_rows(output, results.SCHEMA, restart=restart) as file:
         done = _done(file.rows, output)
@@ -79,15 +83,6 @@ def run(
             file.write({**row, "digests": _digests(*case, of_models)})
             progress(Event("eval", "progress", n_done, len(wanted), "rows"))
     progress(Event("eval", "done"))
-
-
-def _check(example: Example, configurations: Sequence[Configuration]) -> None:
-    """Check that the data set has a scorer, its library and prompts, which would else fail after hours. Raises FbragError."""
-    metrics.main_metric(example)
-    for configuration in configurations:
-        configuration.method_for(example.dataset)
-    if any(configuration.large for configuration in configurations):
-        metrics.score(example, "")
 
 
 def _is_checked(example: Example, configuration: Configuration, row: Row) -> bool:
@@ -142,7 +137,9 @@ def _rows(todo: Sequence[_Case], session: Session) -> Iterator[tuple[_Case, dict
         except FbragError as error:
             if error.code in _END:
                 raise
-            yield (example, configuration), _failed(example, configuration, error)
+            nothing: dict[str, Any] = {"answer": None, "metrics": {}, "tokens_read": None, "seconds": {}, "memory_mb": None}
+            row = {**_identity(example, configuration), "status": "error", **nothing, "error": error.message}
+            yield (example, configuration), row
 
 
 def _trace(example: Example, configuration: Configuration, collection: Collection, session: Session) -> Trace:
@@ -215,11 +212,6 @@ def _first_token(trace: Trace) -> float | None:
             first = before + stage.first_token_seconds
         before += stage.seconds
     return first
-
-
-def _failed(example: Example, configuration: Configuration, error: FbragError) -> dict[str, Any]:
-    nothing: dict[str, Any] = {"answer": None, "metrics": {}, "tokens_read": None, "seconds": {}, "memory_mb": None}
-    return {**_identity(example, configuration), "status": "error", **nothing, "error": error.message}
 
 
 def _identity(example: Example, configuration: Configuration) -> dict[str, Any]:

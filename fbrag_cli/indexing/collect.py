@@ -8,8 +8,10 @@ folder whose files have the same sizes and times as before is not even opened: i
 from __future__ import annotations
 
 import os
+import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
@@ -53,6 +55,7 @@ LONG_MARKUP = 100_000
 _FULL_HINT = "free some disk space, or set FBRAG_CACHE_DIR to a folder on another disk"
 # Errors of the file itself: reading it again would give the same one.
 _LASTING = ("doc_unreadable", "doc_empty", "pdf_encrypted", "pdf_bad_password", "pdf_no_text", "unsupported_format")
+_SMALL = 1 << 16  # bytes: with less the disk of the cache is full
 _SETTLED_SECONDS = 2  # a file changed more recently could change again and keep its size and time
 
 
@@ -86,8 +89,10 @@ def collect_bytes(name: str, data: bytes, settings: ReadSettings, listener: List
 
 def _entry(source: Source, on_disk: bool, settings: ReadSettings, store: IndexStore, listener: Listener) -> Entry:
     """Read a file, so that the store has its entry. on_disk: whether its path names it."""
-    path = source.path
-    if _is_long(source):
+    path, (found, _) = source.path, find_format(source)
+    limit = LONG_MARKUP if found.media_type in ("text/html", "message/rfc822") else LONG_TEXT
+    # Packed formats and markup may hold more than their size shows.
+    if found is not PDF and (not found.textual or len(source.data) > limit):
         ((_, outcome),) = _read_files([path if on_disk else source], settings, store, listener.cancellation)
         if isinstance(outcome, Failure):
             raise _error(path, outcome, store)
@@ -95,13 +100,6 @@ def _entry(source: Source, on_disk: bool, settings: ReadSettings, store: IndexSt
     made = make_entry(source, settings, listener)
     save_entry(file_key(source, settings), made, store)
     return made
-
-
-def _is_long(source: Source) -> bool:
-    """Return whether reading a file may take long: packed formats and markup may hold more than their size shows."""
-    found, _ = find_format(source)
-    limit = LONG_MARKUP if found.media_type in ("text/html", "message/rfc822") else LONG_TEXT
-    return found is not PDF and (not found.textual or len(source.data) > limit)
 
 
 def collect(
@@ -164,9 +162,8 @@ class _Run:
 
     def unchanged(self) -> Collection | None:
         """Return the cached collection if all files are as they were; None otherwise."""
-        if (listing := self.store.load("listings", self._listing_key())) is None:
+        if (about := self.store.restore("listings", self._listing_key(), lambda about, _: about)) is None:
             return None
-        about, _ = listing
         if (index := load_folder_index(about["index"], about["paths"], self.store, self._content_of)) is None:
             return None
         return Collection(*index, tuple(about["warnings"]), ("text", "index"))
@@ -181,13 +178,6 @@ class _Run:
         except OSError:  # deleted in the meantime
             folder = ""
         return index_key(self.settings.key_parts(), folder, [(file.path, *file.signature) for file in self.files])
-
-    def _list(self, members: Sequence[Member], warnings: Sequence[str]) -> None:
-        """Cache the listing, if no file could change again within the resolution of its time."""
-        newest = max(max(file.signature.mtime_ns, file.signature.ctime_ns) for file in self.files) / 1e9
-        if newest < time.time() - _SETTLED_SECONDS:
-            listing = {"index": folder_index_key(members), "paths": [member.path for member in members], "warnings": warnings}
-            self.store.save("listings", self._listing_key(), listing, {})
 
     # -- 2. entries --------------------------------------------------------------------------------------------------------
 
@@ -231,8 +221,10 @@ class _Run:
             found = load_folder_index(key, paths, self.store, self._content_of)
         if found is None:
             raise FbragError("internal", "the index that was just written to the cache is not there", "ask again")
-        if entries.settled:
-            self._list(members, entries.warnings)
+        newest = max(max(file.signature.mtime_ns, file.signature.ctime_ns) for file in self.files) / 1e9
+        if entries.settled and newest < time.time() - _SETTLED_SECONDS:
+            listing = {"index": key, "paths": paths, "warnings": entries.warnings}
+            self.store.save("listings", self._listing_key(), listing, {})
         return Collection(*found, entries.warnings, cached)
 
     def _make_index(self, members: Sequence[Member]) -> None:
@@ -338,7 +330,10 @@ def _error(path: str, failure: Failure, store: IndexStore) -> FbragError:
     error = failure.error or FbragError("doc_unreadable", what, "leave it out, or convert it to plain text", document=path)
     if failure.kind != "error":  # of the process, which knows no path
         error = FbragError(error.code, what, error.hint, document=path)
-    if failure.kind == "died" and store.is_full():
+    free = _SMALL
+    with suppress(OSError):
+        free = shutil.disk_usage(store.cache.root).free
+    if failure.kind == "died" and free < _SMALL:
         error = FbragError("disk_full", f"{failure.reason}, and the disk of the cache is full", _FULL_HINT, document=path)
     if error.code == "disk_full":
         raise error

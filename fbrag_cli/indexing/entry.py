@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from hashlib import sha256
 from pathlib import PurePath
@@ -117,23 +117,12 @@ def _content(meta: dict[str, Any], held: dict[str, NDArray[Any]]) -> Content:
 
 def describe_document(document: Document) -> dict[str, Any]:
     """Return a document's fields as JSON can hold them, without its content (see `restore_document`)."""
-    return {
-        "path": document.path,
-        "name": document.name,
-        "media_type": document.media_type,
-        "sha256": document.sha256,
-        "language": document.language,
-        "n_chars": document.n_chars,
-        "encoding": document.encoding,
-        "skipped_pages": document.skipped_pages,
-        "warnings": document.warnings,
-        "text_sha256": document.text_sha256,
-    }
+    return {each.name: getattr(document, each.name) for each in fields(Document) if each.name != "content"}
 
 
 def restore_document(described: dict[str, Any], path: str, content: Callable[[], Content]) -> Document:
     """Return a described document under `path`: the same file may have been read under another path before."""
-    name = "stdin" if path == "-" else path
+    name, before = "stdin" if path == "-" else path, described["name"]
     return Document(
         **{
             **described,
@@ -141,26 +130,17 @@ def restore_document(described: dict[str, Any], path: str, content: Callable[[],
             "name": name,
             "content": content,
             "skipped_pages": tuple(described["skipped_pages"]),
-            "warnings": tuple(_renamed(warning, described["name"], name) for warning in described["warnings"]),
+            "warnings": tuple(
+                name + each.removeprefix(before) if each.startswith(before) else each for each in described["warnings"]
+            ),
         }
     )
 
 
-def _renamed(warning: str, old: str, new: str) -> str:
-    """Return a warning with the document's new name. A warning begins with the name."""
-    return new + warning.removeprefix(old) if warning.startswith(old) else warning
-
-
 def count_arrays(counts: TermCounts) -> dict[str, NDArray[Any]]:
     """Return term counts as arrays, all but the languages (see `counts_from`)."""
-    return {
-        "letters": counts.vocabulary.letters,
-        "ends": counts.vocabulary.ends,
-        "starts": counts.starts,
-        "chunks": counts.chunks,
-        "counts": counts.counts,
-        "lengths": counts.lengths,
-    }
+    own = {name: getattr(counts, name) for name in ("starts", "chunks", "counts", "lengths")}
+    return {"letters": counts.vocabulary.letters, "ends": counts.vocabulary.ends, **own}
 
 
 def counts_from(meta: dict[str, Any], held: dict[str, NDArray[Any]]) -> TermCounts:

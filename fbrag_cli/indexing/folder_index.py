@@ -63,7 +63,7 @@ def make_folder_index(members: Sequence[Member], chunk_words: int, store: IndexS
         "fingerprint": fingerprint_of(merged.documents, chunk_words),
     }
     key = folder_index_key(members)
-    store.discard("corpora", key)  # one that names other entries
+    store.cache.discard("corpora", key)  # one that names other entries
     with store.create("corpora", key, meta, _layout(merged)) as held:
         _fill(held, meta, merged, (member.load(store) for member in members), report)
 
@@ -75,7 +75,7 @@ def load_folder_index(
 
     content_of: called with the key of an entry and the path of its file when the text is used; returns its content.
     """
-    is_used_again = store.touch("corpora", [key])  # before `load`, which marks it as used
+    is_used_again = store.cache.touch("corpora", [key])  # before `load`, which marks it as used
 
     def index(meta: dict[str, Any], held: dict[str, arrays.Array]) -> tuple[list[str], Corpus, BM25]:
         documents = tuple(
@@ -91,7 +91,7 @@ def load_folder_index(
     if not store.has_all("documents", keys):
         return None
     if is_used_again:
-        store.touch("documents", keys)
+        store.cache.touch("documents", keys)
     return corpus, retriever
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,7 +20,6 @@ EntryKind = Literal["documents", "corpora", "listings", "embeddings"]
 
 Held = tuple[dict[str, Any], dict[str, arrays.Array]]
 
-_SMALL = 1 << 16  # bytes
 _FORM = 7  # to be increased when the content of any entry changes within a version
 
 
@@ -46,12 +44,11 @@ class IndexStore:
         """Return the store of a run, which also holds entries where nothing may be cached."""
         return cls(cache, {} if cache == NOWHERE else None)
 
-    def load(self, kind: EntryKind, key: str) -> Held | None:
-        """Return an entry's metadata and arrays (mapped, read-only), and mark it as used; None if there is no such entry."""
-        return self.restore(kind, key, lambda meta, held: (meta, held))
-
     def restore(self, kind: EntryKind, key: str, made_from: Callable[[dict[str, Any], dict[str, arrays.Array]], T]) -> T | None:
-        """Return what `made_from` makes of an entry's metadata and arrays. A wrong key or type there means a damaged entry."""
+        """Return what `made_from` makes of an entry's metadata and arrays (mapped, read-only), and mark the entry as used.
+
+        Return None if there is no such entry. A wrong key or type there means a damaged entry.
+        """
         if self.memory is not None and (kind, key) in self.memory:
             return made_from(*self.memory[kind, key])
         return self.cache.load(kind, key, lambda path: made_from(*arrays.load(path, f"{kind}/{key}")))
@@ -85,18 +82,3 @@ class IndexStore:
         if self.memory is not None:
             return all((kind, key) in self.memory for key in keys)
         return self.cache.keys(kind).issuperset(keys)
-
-    def discard(self, kind: EntryKind, key: str) -> None:
-        """Remove an entry of the cache, if that is possible."""
-        self.cache.discard(kind, key)
-
-    def touch(self, kind: EntryKind, keys: Iterable[str]) -> bool:
-        """Mark entries as used. Return whether any of them was last used more than an hour ago."""
-        return self.cache.touch(kind, keys)
-
-    def is_full(self) -> bool:
-        """Return whether the disk of the cache has no room for even a small entry."""
-        try:
-            return shutil.disk_usage(self.cache.root).free < _SMALL
-        except OSError:
-            return False

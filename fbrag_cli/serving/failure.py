@@ -45,12 +45,6 @@ def status_of(error: FbragError) -> int:
     return _STATUS_OF.get(error.code) or _STATUS.get(error.exit_code, 500)
 
 
-def record_of(error: FbragError) -> dict[str, Any]:
-    """Return the error as `fbrag.error/1`."""
-    about = {"code": error.code, "message": error.message, "hint": error.hint, "document": error.document}
-    return {"schema": "fbrag.error/1", "error": about}
-
-
 def as_json(record: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
     """Return a response with one JSON value. Halves of characters, as names of files may have, are written as escapes."""
     return Response(dumps(record) + "\n", status, headers, media_type="application/json")
@@ -64,7 +58,7 @@ def as_page(error: FbragError) -> bytes:
     return "".join([head, "<h1>fbrag</h1>", *(f"<p>{each}</p>" for each in said), "\n"]).encode("utf-8", "replace")
 
 
-async def respond(request: Request, error: Exception, form: Callable[[FbragError], Any] = record_of) -> Response:
+async def respond(request: Request, error: Exception, form: Callable[[FbragError], Any] = FbragError.as_json) -> Response:
     """Return the response to an error that a route raises. What is unknown is logged with its traceback.
 
     form: makes the JSON of the error.

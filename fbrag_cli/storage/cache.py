@@ -1,7 +1,7 @@
 """A cache on the disk: entries that exist whole or not at all, of which the least recently used are removed first.
 
-ROOT/KIND/KEY is an entry: a file, or a folder of files. Its time of change is the time of its last use. The entries of fbrag are
-files of `storage.arrays`, which hold their kind, their key and checksums. A link below ROOT is never followed.
+ROOT/KIND/KEY is an entry: a file of `storage.arrays`, which holds its kind, its key and checksums. Its time of change is the time
+of its last use. A link below ROOT is never followed.
 """
 
 from __future__ import annotations
@@ -20,9 +20,7 @@ from typing import Any, TypeVar
 
 from fbrag_cli import __version__
 from fbrag_cli.errors import lacking
-from fbrag_cli.storage.files import delete, files_of, flush, listed, open_plain, overwrite, put_in_place
-from fbrag_cli.storage.shared_folder import ForeignFolderError as ForeignFolderError
-from fbrag_cli.storage.shared_folder import SharedFolder, make_folder
+from fbrag_cli.storage.files import delete, flush, listed, open_plain, overwrite, put_in_place
 
 T = TypeVar("T")
 
@@ -36,8 +34,19 @@ _TOUCH_AFTER_SECONDS = 3600
 _COUNT_AGAIN_SECONDS = 86400
 _COUNT_AGAIN_ENTRIES = 10_000
 _ROOM = 0.1  # share of the limit that is freed at once, so that not every new entry has to look for an old one
+_TAG = "CACHEDIR.TAG"
+_MARK = b"Signature: 8a477f597d28d172789f06886806bc55\n# fbrag"
+_SIGNATURE = (
+    _MARK + b" keeps here what it can compute again, and may delete it at any time.\n# See https://bford.info/cachedir/\n"
+)
+
+_ABANDONED_SECONDS = 86400
 # What reading a damaged entry raises.
 _DAMAGED = (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError, OverflowError)
+
+
+class ForeignFolderError(OSError):
+    """The folder is not empty and not a cache of fbrag's, or not the user's alone: nothing is read, written or deleted there."""
 
 
 def entry_key(*parts: object) -> str:
@@ -47,7 +56,7 @@ def entry_key(*parts: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """An entry on the disk. bytes: of its files. used: time of the last use, seconds since the epoch."""
+    """An entry on the disk. bytes: its size. used: time of the last use, seconds since the epoch."""
 
     kind: str
     path: Path
@@ -70,7 +79,7 @@ class Cache:
     # -- one entry ---------------------------------------------------------------------------------------------------------
 
     def path(self, kind: str, key: str) -> Path | None:
-        """Return the file or folder of an entry, which is whole; None if there is none.
+        """Return the file of an entry, which is whole; None if there is none.
 
         Another process may remove it at any time. A file that is open or mapped stays readable; opening one later may raise
         FileNotFoundError, which means the same as None.
@@ -83,15 +92,15 @@ class Cache:
 
     @contextmanager
     def new(self, kind: str, key: str) -> Iterator[Path]:
-        """Yield a path where the block makes a file or a folder of files, which becomes the entry when the block ends.
+        """Yield a path where the block makes a file, which becomes the entry when the block ends.
 
-        It is removed if the block raises or another process was faster. Its files are flushed before it becomes an entry, so
-        that a crash, even of the machine, leaves no damaged entry.
+        It is removed if the block raises or another process was faster. It is flushed before it becomes an entry, so that a
+        crash, even of the machine, leaves no damaged entry.
         Raises OSError where nothing can be written: a full disk, a folder without permission, ForeignFolderError.
         """
         place = Path(self._place(kind, key))
         self._folder.prepare()
-        make_folder(place.parent)
+        _make_folder(place.parent)
         temporary = self._folder.temporary()
         try:
             yield temporary
@@ -183,9 +192,9 @@ class Cache:
                 for found in listed(Path(folder.path)):
                     if _KEY.fullmatch(found.name) and not found.is_symlink():
                         with suppress(OSError):  # another process removed it just now
-                            entry = _entry(folder.name, found)
-                            if older_than is None or entry.used <= now - older_than:
-                                yield entry
+                            about = found.stat(follow_symlinks=False)
+                            if older_than is None or about.st_mtime <= now - older_than:
+                                yield Entry(folder.name, Path(found.path), about.st_size, about.st_mtime)
 
     def size(self) -> dict[str, tuple[int, int]]:
         """Return (number of entries, bytes) by kind, in alphabetical order."""
@@ -226,20 +235,17 @@ class Cache:
         if not self.root.exists():
             return 0
         self._folder.check_ours()
-        failures: list[OSError] = []
-        freed = sum(self._freed(entry, failures) for entry in self.entries(kind, older_than))
+        freed, failures = 0, list[OSError]()
+        for entry in self.entries(kind, older_than):
+            try:
+                freed += entry.bytes if self._folder.remove(entry.path) else 0
+            except OSError as error:  # noqa: PERF203
+                failures.append(error)
         self._folder.remove_abandoned()
         if failures:
             raise failures[0]
         self._sizes.forget()
         return freed
-
-    def _freed(self, entry: Entry, failures: list[OSError]) -> int:
-        try:
-            return entry.bytes if self._folder.remove(entry.path) else 0
-        except OSError as error:
-            failures.append(error)
-            return 0
 
     # -- the folder --------------------------------------------------------------------------------------------------------
 
@@ -278,8 +284,8 @@ class Cache:
         return os.path.join(folder, key)
 
     @property
-    def _folder(self) -> SharedFolder:
-        return SharedFolder(self.root)
+    def _folder(self) -> _Folder:
+        return _Folder(self.root)
 
     @property
     def _sizes(self) -> _Sizes:
@@ -288,12 +294,6 @@ class Cache:
 
 #: A cache that holds nothing, for what may not be cached. It touches no folder.
 NOWHERE = Cache(_NOWHERE)
-
-
-def _entry(kind: str, found: os.DirEntry[str]) -> Entry:
-    about = found.stat(follow_symlinks=False)
-    size = sum(path.lstat().st_size for path in files_of(Path(found.path))) if found.is_dir() else about.st_size
-    return Entry(kind, Path(found.path), size, about.st_mtime)
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,3 +329,94 @@ class _Sizes:
         """Drop the notes after a removal, so that the next question to `may_exceed` leads to a count."""
         with suppress(OSError):
             self.path.unlink()
+
+
+# -- the folder, which many processes change at once ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Folder:
+    """The folder `root`. `root`/CACHEDIR.TAG marks it as fbrag's, and excludes it from backups.
+
+    New things are made in `root`/.unfinished and renamed into place; removed things are renamed to there and then deleted. So
+    no process ever sees a part of one.
+    """
+
+    root: Path
+
+    # -- the mark --------------------------------------------------------------------------------------------------------
+
+    def is_ours(self) -> bool:
+        """Return whether the folder carries the mark. Raises OSError if the mark cannot be read."""
+        return self._mark().startswith(_MARK)
+
+    def check_ours(self) -> None:
+        """Raise ForeignFolderError for a folder that is not empty and lacks the mark, that is another user's, or that others can
+        write: what they put there would be taken for the user's documents. Raises OSError.
+        """
+        self._check_private()
+        others = set(os.listdir(self.root)) - {_TAG}  # listed first: another process makes the mark before anything else
+        mark = self._mark()
+        if not mark.startswith(_MARK) and (others or not _SIGNATURE.startswith(mark)):
+            raise ForeignFolderError(errno.ENOTEMPTY, "it is not empty, and no cache of fbrag's", str(self.root))
+
+    def prepare(self) -> None:
+        """Make the folder and its mark, readable for the owner only. Raises OSError, ForeignFolderError."""
+        self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._check_private()
+        if not self.is_ours():
+            self.check_ours()
+            overwrite(self.root / _TAG, _SIGNATURE)  # another process may write the same at this moment
+        _make_folder(self._unfinished)
+
+    def _mark(self) -> bytes:
+        try:
+            with os.fdopen(open_plain(self.root / _TAG), "rb") as file:
+                return file.read(len(_SIGNATURE))
+        except FileNotFoundError:
+            return b""
+
+    def _check_private(self) -> None:
+        if os.name == "nt":
+            return
+        about = self.root.stat()
+        if about.st_uid not in (os.geteuid(), 0):
+            raise ForeignFolderError(errno.EPERM, "it belongs to another user", str(self.root))
+        group = 0 if about.st_gid == about.st_uid else 0o020  # a group of the same number is the user's own
+        if about.st_mode & (0o002 | group):
+            raise ForeignFolderError(errno.EPERM, "other users can write it", str(self.root))
+
+    # -- additions and removals --------------------------------------------------------------------------------------------
+
+    @property
+    def _unfinished(self) -> Path:
+        return self.root / ".unfinished"
+
+    def temporary(self) -> Path:
+        """Return a new path where this process may make a file or a folder, to be renamed then."""
+        return self._unfinished / os.urandom(8).hex()
+
+    def remove(self, path: Path) -> bool:
+        """Remove a file or folder in one step, then delete it. Returns False if another process did. Raises OSError."""
+        _make_folder(self._unfinished)
+        doomed = self.temporary()
+        try:
+            os.rename(path, doomed)
+        except FileNotFoundError:
+            return False
+        delete(doomed)
+        return True
+
+    def remove_abandoned(self) -> None:
+        """Remove the unfinished things that nobody has changed for a day: their processes have died."""
+        for found in listed(self._unfinished):
+            with suppress(OSError):
+                if time.time() - found.stat(follow_symlinks=False).st_mtime > _ABANDONED_SECONDS:
+                    self.remove(Path(found.path))  # renamed first: if its process lives after all, it cannot publish a part
+
+
+def _make_folder(path: Path) -> None:
+    """Make a folder for the owner only, or leave the one that is there. Raises OSError, also for a link."""
+    path.mkdir(mode=0o700, exist_ok=True)
+    if path.is_symlink():
+        raise OSError(errno.ELOOP, "it is a link", str(path))

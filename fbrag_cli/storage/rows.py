@@ -93,7 +93,8 @@ class RowFile:
         is_ours = data.startswith(_OURS)
         try:
             rows = parsed(data[:end], self._schema)
-            if not rows and not _is_start(data[end:], f'{{"schema":"{self._schema}"'.encode()):
+            start = f'{{"schema":"{self._schema}"'.encode()
+            if not (rows or data[end:].startswith(start) or start.startswith(data[end:])):
                 raise ValueError("its last line is cut off")
         except ValueError as error:
             if not (restart and is_ours):
@@ -166,8 +167,3 @@ def open_rows(path: Path, schema: str, *, restart: bool = False) -> Iterator[Row
 
 def _encoded(row: Row) -> bytes:
     return dumps(row).encode() + b"\n"
-
-
-def _is_start(line: bytes, start: bytes) -> bool:
-    """Return whether a line begins as `start`, or is cut off within it."""
-    return line.startswith(start) or start.startswith(line)

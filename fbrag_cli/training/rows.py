@@ -1,11 +1,13 @@
 """Reads rows to train on: JSON Lines of questions with their passages, and the stories and meetings beside them.
 
-What is wrong with a row is reported with its line.
+What is wrong with a row is reported with its line. What is read is `Material`: questions, and the passages in which their answers
+may stand. A `Pool` retrieves from these.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
@@ -18,10 +20,13 @@ from fbrag_cli.corpus import build_corpus
 from fbrag_cli.documents.document import Content, Document, Extracted
 from fbrag_cli.errors import FbragError
 from fbrag_cli.evaluation.datasets import MAX_ROW, dataset_files, drawn_rows, read_start
+from fbrag_cli.evaluation.metrics import normalized
+from fbrag_cli.query import Collection
+from fbrag_cli.retrieval.bm25 import BM25
+from fbrag_cli.retrieval.ranking import best
 from fbrag_cli.storage.files import sha256_of
 from fbrag_cli.storage.rows import Row
 from fbrag_cli.text.languages import detect
-from fbrag_cli.training.questions import GoldQuestion, Material, Passage
 
 #: The share of a file's rows, its last ones, on which training is checked. Questions for training and for checking share the
 #: passages of a file, and the story or meeting that the cut goes through: what is measured is other questions, not other texts.
@@ -29,9 +34,80 @@ DEV_SHARE = 0.2
 
 _CHUNK_WORDS = 300  # of a meeting
 _HINT = "fbrag train --help"
+# Answers that stand in many passages by chance: containment says nothing of them.
+_SAYS_NOTHING = re.compile(r"yes|no|\d|.{0,2}", re.IGNORECASE)
+_WHOLE = 100_000  # words of a chunk: a passage is one chunk
+
 
 Span = tuple[int, int]  # start and end, in characters
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """id: SHA-256 of its text, 16 hex digits. group: passages of one group are retrieved from together."""
+
+    id: str
+    text: str
+    group: str
+
+
+@dataclass(frozen=True, slots=True)
+class GoldQuestion:
+    """A question with gold answers.
+
+    group: group of the passages among which it is asked, "" where it has none. gold: ids of the passages that hold the answer, as
+    far as the row names them. verbatim: whether an answer stands in texts as it is; of a told story it often does not, and only
+    `gold` counts. dev: whether it is for checking, not for training.
+    """
+
+    id: str
+    dataset: str
+    text: str
+    answers: tuple[str, ...]
+    group: str
+    gold: tuple[str, ...]
+    verbatim: bool
+    dev: bool
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return self.dataset, self.id
+
+    @property
+    def is_telling(self) -> bool:
+        """Whether it means something that a text holds a gold answer."""
+        return self.verbatim and bool(self._telling())
+
+    def answered_in(self, reply: str) -> bool:
+        """Return whether a gold answer stands in `reply` as whole words, normalised as for exact match."""
+        return self._stands_in(reply, self.answers)
+
+    def has_answer(self, passage: Passage) -> bool:
+        """Return Has_Answer: whether the passage is named as the evidence, or a gold answer stands in it. In a passage an answer
+        like "5" may stand by chance: only others count."""
+        return passage.id in self.gold or (self.verbatim and self._stands_in(passage.text, self._telling()))
+
+    def _telling(self) -> tuple[str, ...]:
+        return tuple(answer for answer in self.answers if not _SAYS_NOTHING.fullmatch(answer.strip()))
+
+    def _stands_in(self, text: str, answers: tuple[str, ...]) -> bool:
+        said = f" {normalized(text)} "
+        return any(plain and f" {plain} " in said for plain in map(normalized, answers))
+
+
+@dataclass(frozen=True, slots=True)
+class Material:
+    """questions: in the order of their files. passages: by group, each once. sha256: SHA-256 of each file, by its name."""
+
+    questions: tuple[GoldQuestion, ...]
+    passages: Mapping[str, tuple[Passage, ...]]
+    sha256: Mapping[str, str]
+
+
 Evidence = tuple[list[Passage], tuple[str, ...]]  # passages, and the ids of those that hold the answer
+
+
+# -- rows ------------------------------------------------------------------------------------------------------------------------
 
 
 def read_material(paths: Iterable[Path]) -> Material:
@@ -121,8 +197,8 @@ class _RowsFile:
 
     def __init__(self, path: Path, rows: Sequence[Row]) -> None:
         self._name = path.name
-        self._stories = _beside(path, "stories", _is_story) if any("story" in row for row in rows) else {}
-        turns = _beside(path, "meetings", _is_meeting) if any("meeting" in row for row in rows) else {}
+        self._stories = _beside(path, "stories", dict) if any("story" in row for row in rows) else {}
+        turns = _beside(path, "meetings", list) if any("meeting" in row for row in rows) else {}
         self._meetings = {name: _Meeting.of(each) for name, each in turns.items()}
 
     def evidence(self, row: Row) -> Evidence:
@@ -137,7 +213,8 @@ class _RowsFile:
         return self._of_meeting(row) if "meeting" in row else ([], ())
 
     def _of_documents(self, documents: object) -> Evidence:
-        if not isinstance(documents, list) or not all(map(_is_document, documents)):
+        known = isinstance(documents, list) and all(isinstance(each, dict) for each in documents)
+        if not known or not all(_are_texts((each.get("text"), each.get("title") or "")) for each in documents):
             raise ValueError("`documents` is no list of objects with `text`")
         documents = [each for each in documents if each["text"].strip()]
         texts = ["\n".join(filter(None, [each.get("title"), each["text"]])) for each in documents]
@@ -202,28 +279,16 @@ def _gold(kind: str, key: str, row: Row, fits: Callable[[object], bool]) -> list
     return named
 
 
-def _beside(path: Path, kind: str, fits: Callable[[object], bool]) -> dict[str, Any]:
-    """Return the object in NAME-KIND.json.gz beside a file. fits: whether one of its values is a story or a meeting."""
+def _beside(path: Path, kind: str, holder: type) -> dict[str, Any]:
+    """Return the object in NAME-KIND.json.gz beside a file. holder: type of its values, which hold texts."""
     file = path.with_name(f"{path.name.partition('.')[0]}-{kind}.json.gz")
     try:
         found = _parsed(read_start(file, MAX_ROW))
     except ValueError:
         found = None
-    if not isinstance(found, dict) or not all(map(fits, found.values())):
+    if not isinstance(found, dict) or not all(isinstance(each, holder) and _are_texts(each) for each in found.values()):
         raise FbragError("doc_unreadable", f"{file} is no object (JSON) of {kind}", _HINT, document=str(file))
     return found
-
-
-def _is_document(value: object) -> bool:
-    return isinstance(value, dict) and isinstance(value.get("text"), str) and isinstance(value.get("title") or "", str)
-
-
-def _is_story(value: object) -> bool:
-    return isinstance(value, dict) and all(isinstance(each, str) for each in value.values())
-
-
-def _is_meeting(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(each, str) for each in value)
 
 
 def _is_stretch(value: object, n_turns: int) -> bool:
@@ -231,3 +296,33 @@ def _is_stretch(value: object, n_turns: int) -> bool:
     if not isinstance(value, list) or len(value) != 2 or not all(type(each) is int for each in value):
         return False
     return 0 <= int(value[0]) <= int(value[1]) < n_turns
+
+
+def _are_texts(values: Iterable[object]) -> bool:
+    return all(isinstance(each, str) for each in (values.values() if isinstance(values, dict) else values))
+
+
+# -- retrieval -------------------------------------------------------------------------------------------------------------------
+
+
+class Pool:
+    """The passages of each group as a corpus, with its index. Each is made when it is first asked for."""
+
+    def __init__(self, material: Material) -> None:
+        self.passages = material.passages
+        self._made: dict[str, Collection] = {}
+
+    def of(self, group: str) -> Collection:
+        """Return the collection of a group: passage i is chunk i, as none is blank."""
+        if group not in self._made:
+            passages = self.passages[group]
+            language = detect(" ".join(each.text for each in passages[:200]))
+            texts = [(each.id, Extracted(Content(each.text), "text/plain")) for each in passages]
+            corpus = build_corpus([Document.of(id, id, text, id, language) for id, text in texts], _WHOLE)
+            self._made[group] = Collection(corpus, BM25.of(corpus))
+        return self._made[group]
+
+    def ranked(self, question: GoldQuestion) -> list[Passage]:
+        """Return all passages of the question's group, nearest to it first by BM25."""
+        order = best(self.of(question.group).retriever.scores(question.text), None)
+        return [self.passages[question.group][position] for position in order]

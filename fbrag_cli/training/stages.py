@@ -25,7 +25,7 @@ from fbrag_cli.session.session import Session
 from fbrag_cli.storage.files import not_writable, read_small, sha256_of, whole_file
 from fbrag_cli.storage.rows import Row, RowFile, open_rows
 from fbrag_cli.text.languages import detect
-from fbrag_cli.training.questions import Material
+from fbrag_cli.training.rows import Material
 
 Tensors = Mapping[str, NDArray[Any]]
 Item = TypeVar("Item")
@@ -74,7 +74,8 @@ class Work:
                 if not is_said and (n == _TIMED or seconds > _LATEST):
                     is_said, rest = True, seconds / n * left
                     if left > 2 * n and rest > _LATEST:
-                        self.note(f"about {_hours(rest)} left: {left:,} {unit}, {seconds / n:.1f} s each")
+                        time = f"{rest / 3600:.1f} h" if rest >= 5400 else f"{max(1, round(rest / 60))} min"
+                        self.note(f"about {time} left: {left:,} {unit}, {seconds / n:.1f} s each")
 
     def is_made(self, folder: Folder, stage: str, inputs: Mapping[str, Any], checkpoint: Path) -> bool:
         """Return whether an earlier run has finished a stage with these inputs. With `restart`, delete its checkpoint instead."""
@@ -89,11 +90,6 @@ class Work:
 def languages_of(texts: Sequence[str]) -> list[str]:
     """Return the language (ISO 639-1) of most of the texts, as a list; empty where it is unknown."""
     return sorted({detect(" ".join(texts[:: max(1, len(texts) // 200)]))} - {""})
-
-
-def _hours(seconds: float) -> str:
-    """Return a time in words: "3.2 h", "12 min"."""
-    return f"{seconds / 3600:.1f} h" if seconds >= 5400 else f"{max(1, round(seconds / 60))} min"
 
 
 # -- the folder ----------------------------------------------------------------------------------------------------------------

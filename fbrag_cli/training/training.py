@@ -11,7 +11,7 @@ from fbrag_cli.installation import extra
 from fbrag_cli.settings import knob
 
 if TYPE_CHECKING:
-    from fbrag_cli.training.questions import Material
+    from fbrag_cli.training.rows import Material
     from fbrag_cli.training.stages import Work
 
 

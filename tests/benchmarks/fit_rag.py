@@ -53,8 +53,7 @@ from fbrag_cli.progress import silent
 from fbrag_cli.retrieval import Retriever
 from fbrag_cli.text.words import word_spans
 from fbrag_cli.trace import Trace
-from fbrag_cli.training.questions import GoldQuestion, Pool
-from fbrag_cli.training.rows import read_material
+from fbrag_cli.training.rows import GoldQuestion, Pool, read_material
 from tests.methods.scripted import retrieved
 
 NQ, LONG_TAIL = (BENCH.parent / "train" / f"{name}.jsonl.gz" for name in ("nq", "longtail"))

@@ -41,11 +41,10 @@ from fbrag_cli.generation.llama.encoder import LlamaEmbedder
 from fbrag_cli.generation.llama.generator import LlamaGenerator
 from fbrag_cli.methods.r2ag.features import FEATURES, permuted
 from fbrag_cli.methods.r2ag.former import R2Former, load
-from fbrag_cli.methods.r2ag.prompts import list_turns
+from fbrag_cli.methods.r2ag.method import list_turns
 from fbrag_cli.retrieval import Retriever
-from fbrag_cli.training.questions import GoldQuestion, Material, Passage, Pool
 from fbrag_cli.training.r2ag.lists import PassageList, list_of
-from fbrag_cli.training.rows import read_material
+from fbrag_cli.training.rows import GoldQuestion, Material, Passage, Pool, read_material
 
 NQ = BENCH.parent / "train" / "nq.jsonl.gz"
 PERMUTED = " permuted"

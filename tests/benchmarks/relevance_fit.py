@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from fbrag_cli.methods.r2ag.features import FEATURES
+from fbrag_cli.training.r2ag.fit import R2FormerNetwork, Sizes
 from fbrag_cli.training.r2ag.lists import PassageList
-from fbrag_cli.training.r2ag.network import R2FormerNetwork, Sizes
 
 Array = NDArray[np.float32]
 

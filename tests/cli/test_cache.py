@@ -178,13 +178,6 @@ def test_what_cannot_be_deleted_is_an_error(fbrag: Run, here: Environ, cache: Ca
     (cache.root / "documents").chmod(0o700)
 
 
-def test_errors_with_json_are_an_object(fbrag: Run, tmp_path: Path) -> None:
-    (tmp_path / "thesis.txt").write_text("precious")
-    done = fbrag("cache", "size", "--json", env={"FBRAG_CACHE_DIR": str(tmp_path)})
-    assert done.returncode == 2
-    assert json.loads(done.stdout)["error"]["code"] == "config"
-
-
 def test_nothing_heavy_is_loaded(clean_environment: Environ, here: Environ) -> None:
     for arguments in (["cache", "--help"], ["cache", "size"], ["cache", "clear", "-y"]):
         code = f"import sys; sys.argv = ['fbrag', *{arguments!r}]\n"

@@ -81,22 +81,6 @@ def labels_of(report: Report) -> list[str]:
     return [label for label, _ in report.tables[0].rows]
 
 
-def test_a_metric_that_older_rows_lack_is_reported_of_those_that_have_it(results: Any) -> None:
-    new = [row(str(i), FB, 0.5) for i in range(8)]
-    for i, each in enumerate(new):
-        each["metrics"]["contains"] = i % 2
-    old = [row(str(i), OP, 0.5) for i in range(8)]
-    report = summarise(results([*new, *old]))
-    found = cell(report, "contains", "fb-rag", "musique")
-    assert (found.value, found.n) == (0.5, 8)
-    assert found.low is not None
-    assert found.high is not None
-    assert found.low < 0.5 < found.high
-    assert cell(report, "contains", "order-preserving", "musique").value is None
-    assert "contains" not in [table.name for table in summarise(results(old, "old.jsonl")).tables]
-    assert parse_minimum("contains=0.5,answer_in_context=0.4") == {"contains": 0.5, "answer_in_context": 0.4}
-
-
 # Reading
 
 

@@ -18,7 +18,7 @@ from fbrag_cli.generation.llama.embedding_rows import KIND, _difference
 from fbrag_cli.generation.llama.generator import LlamaGenerator
 from fbrag_cli.generation.llama.prompts import Need
 from fbrag_cli.generation.llama.weights import Loading, TokenTable, Weights
-from fbrag_cli.methods.r2ag.prompts import list_support_turns, list_turns
+from fbrag_cli.methods.r2ag.method import list_support_turns, list_turns
 from fbrag_cli.models.catalogue import load_catalogue
 from fbrag_cli.models.store import locate
 from fbrag_cli.session.models import ModelPool, Models

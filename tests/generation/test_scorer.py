@@ -15,7 +15,7 @@ from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.generator import Scorer
 from fbrag_cli.generation.llama.encoder import LlamaScorer
 from fbrag_cli.generation.llama.weights import Loading
-from fbrag_cli.training.bert_gguf import write_gguf
+from fbrag_cli.training.base_encoder import write_gguf
 from tests.conftest import needs
 from tests.retrieval import minilm
 

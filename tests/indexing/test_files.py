@@ -17,8 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fbrag_cli.errors import FbragError
-from fbrag_cli.indexing.files import find_files
-from fbrag_cli.indexing.git_rules import parse
+from fbrag_cli.indexing.files import find_files, parse
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="links, pipes and names that Windows has not")
 

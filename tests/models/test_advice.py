@@ -143,7 +143,8 @@ def tiny(monkeypatch: pytest.MonkeyPatch, store: Path, environ: dict[str, str]) 
     default = replace(entry, id="default", file="default.gguf")
     models = MappingProxyType({"default": default, "tiny": entry})
     catalogue = Catalogue(models, "default", "default", (Pair(entry, entry),))
-    monkeypatch.setattr("fbrag_cli.models.catalogue.load_catalogue", lambda: catalogue)
+    for module in ("models.catalogue", "cli.models"):
+        monkeypatch.setattr(f"fbrag_cli.{module}.load_catalogue", lambda: catalogue)
     monkeypatch.setattr("fbrag_cli.models.advice.this_machine", lambda: Machine(64 * GB))
     for name, value in (environ | {"FBRAG_MODELS_DIR": str(store)}).items():
         monkeypatch.setenv(name, value)

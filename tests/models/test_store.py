@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +11,7 @@ import pytest
 
 from fbrag_cli.errors import FbragError
 from fbrag_cli.models.catalogue import load_catalogue
-from fbrag_cli.models.store import Note, check, installed, read_note, remove, resolve, write_note
+from fbrag_cli.models.store import Note, check, installed, remove, resolve, write_note
 from fbrag_cli.progress import Event
 from fbrag_cli.storage import files as storage_files
 from tests.models.conftest import HUB, MODEL, SHA256, catalogue_of
@@ -207,13 +206,3 @@ def test_a_file_of_the_same_size_and_time_is_not_taken_for_the_one_that_was_chec
     with pytest.raises(FbragError) as corrupt:
         resolve("tiny", store, TINY)
     assert corrupt.value.code == "model_corrupt"
-
-
-def test_a_note_of_an_earlier_version_costs_a_hash_and_keeps_the_origin(store: Path, tiny: Path) -> None:
-    now = tiny.stat()
-    (store / "tiny.gguf.json").write_text(
-        json.dumps({"bytes": now.st_size, "mtime_ns": now.st_mtime_ns, "sha256": "0" * 64, "origin": "tiny"})
-    )
-    assert resolve("tiny", store, TINY).sha256 == SHA256
-    noted = read_note(tiny)
-    assert noted == Note.of(tiny.stat(), SHA256, "tiny")

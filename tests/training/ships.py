@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from fbrag_cli.training.questions import GoldQuestion
+from fbrag_cli.training.rows import GoldQuestion
 
 
 def asked(number: int, *, dev: bool = False, **changed: Any) -> GoldQuestion:

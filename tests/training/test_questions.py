@@ -13,8 +13,7 @@ import pytest
 from fbrag_cli.corpus import Passage as Chunk
 from fbrag_cli.documents.document import Content, Document, Extracted
 from fbrag_cli.errors import FbragError
-from fbrag_cli.training.questions import Passage, Pool
-from fbrag_cli.training.rows import is_relevant, read_material
+from fbrag_cli.training.rows import Passage, Pool, is_relevant, read_material
 from tests.training.ships import asked, rows_file
 
 BARE: dict[str, Any] = {"_id": "1", "input": "Who?", "answers": ["Smith"]}

@@ -21,10 +21,9 @@ from fbrag_cli.corpus import Passage
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.generator import Turn
 from fbrag_cli.methods.alone.genread import GenRead
-from fbrag_cli.methods.fit_rag.prompts import reasoned_support_turns, reasoned_turns
 from fbrag_cli.methods.fit_rag.windows import Reduction, best_of_each, search, sliding_windows, tables, to_score, within
 from fbrag_cli.methods.method import Method, Tools
-from fbrag_cli.methods.prompts import alone_turns
+from fbrag_cli.methods.prompts import BETWEEN, alone_turns, support_question
 from fbrag_cli.methods.ranking import backward_scores, distinct, foreign, lost
 from fbrag_cli.progress import stage
 from fbrag_cli.query import Query
@@ -132,12 +131,13 @@ class FitRag(Method):
         if not passages:
             return alone_turns(trace.question, self.instructions)
         if self.prompt_style == "paper":
-            return reasoned_turns(passages, trace.question, self.instructions)
+            return (Turn.about([_reasoned(passages, self.instructions)], f"Question: {trace.question}"),)
         return Method.turns(self, trace)
 
     def support_turns(self, trace: Trace, answer: str) -> tuple[Turn, ...]:
         if self.prompt_style == "paper":
-            return reasoned_support_turns(self.passages(trace), trace.question, answer, self.instructions)
+            read = _reasoned(self.passages(trace), self.instructions)
+            return (Turn.about([read], support_question(trace.question, answer)),)
         return Method.support_turns(self, trace, answer)
 
     def answer(self, trace: Trace, tools: Tools) -> Trace:
@@ -231,3 +231,14 @@ class FitRag(Method):
             window_scores=tuple(map(float, values[ranked])),
             eligible=eligible,
         )
+
+
+def _reasoned(passages: Sequence[str], instructions: str | None) -> str:
+    """Return the paper's prompt (its Figure 6; the words are ours): read, be sure to understand, answer with the reason."""
+    form = f"Give it in this form: {instructions}" if instructions else "Give the answer first, then say why it is the answer."
+    asked = (
+        "Consult the passages below and answer the question. Before you answer, make sure that you understand the question and "
+        f"each of the passages. {form}"
+    )
+    numbered = "".join(f"[{number}] {text}{BETWEEN}" for number, text in enumerate(passages, 1))
+    return f"{asked}\n\nPassages:\n{numbered}"

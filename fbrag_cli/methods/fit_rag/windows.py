@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from fbrag_cli.methods.fit_rag.detector import Detector
+    from fbrag_cli.methods.fit_rag.parts import Detector
 
     Array = NDArray[np.float32]
 

@@ -8,7 +8,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -16,7 +18,7 @@ from fbrag_cli.corpus import Passage
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.generator import EmbeddingRows, Turn
 from fbrag_cli.methods.method import GetDigest, GetPart, OpenScorer, Tools
-from fbrag_cli.methods.r2ag.prompts import list_support_turns, list_turns, list_words
+from fbrag_cli.methods.prompts import BETWEEN, form_of, support_question
 from fbrag_cli.methods.ranking import ChunkMethod, foreign, whole_chunks
 from fbrag_cli.progress import stage
 from fbrag_cli.query import Query
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from fbrag_cli.methods.r2ag.former import R2Former
 
     Array = NDArray[np.float32]
+
 
 _TRAIN = "train the parts: fbrag train r2ag --help"
 
@@ -179,3 +182,43 @@ def _check_model(learnt: Mapping[str, str], found: str | None) -> None:
     if found != learnt["sha256"]:
         what = f"the parts were trained for {learnt['name']} (SHA-256 {learnt['sha256']}), and the large model has {found}"
         raise FbragError("usage", what, f"use the other model: -m {learnt['name']}")
+
+
+# -- the prompts: a list of results, each behind its embedding row; the words are ours ------------------------------------------
+
+
+def list_turns(
+    texts: Sequence[str], question: str, rows: Sequence[EmbeddingRows] | None, instructions: str | None = None
+) -> tuple[Turn, ...]:
+    """Return the prompt for the answer from a numbered list of results, each with its embedding row.
+
+    rows: one for each text; None for the same prompt without rows and the words that announce them.
+    """
+    asked = f"Answer the question from these results and from nothing else. {form_of(instructions)}\n\nQuestion: {question}"
+    return (Turn.about(_results(texts, rows), asked),)
+
+
+def list_words() -> str:
+    """Return the SHA-256 (hex) of the words of `list_turns`: rows are trained to stand among them."""
+    (turn,) = list_turns(["", ""], "", [EmbeddingRows(bytes(4), 1)] * 2)
+    return sha256("\0".join(part if isinstance(part, str) else part.shown for part in turn.parts).encode()).hexdigest()
+
+
+def list_support_turns(
+    texts: Sequence[str], question: str, answer: str, rows: Sequence[EmbeddingRows] | None
+) -> tuple[Turn, ...]:
+    """Return the check of the answer, as `prompts.support_turns`. It begins as `list_turns` does, rows included."""
+    return (Turn.about(_results(texts, rows), support_question(question, answer, "results")),)
+
+
+def _results(texts: Sequence[str], rows: Sequence[EmbeddingRows] | None) -> Iterator[str | EmbeddingRows]:
+    """Yield the task and the list, as parts of a turn."""
+    yield "Answer the question from the search results below and from nothing else. Some of them may be irrelevant.\n"
+    if rows is not None:
+        yield "A similarity mark before each result shows how near it is to the question and to the other results.\n"
+    yield "\nResults:\n"
+    marks = [()] * len(texts) if rows is None else [(" similarity:", each) for each in rows]
+    for number, (text, mark) in enumerate(zip(texts, marks, strict=True), 1):
+        yield f"[{number}]"
+        yield from mark
+        yield f" {text}{BETWEEN}"

@@ -86,7 +86,7 @@ class EventsOf:
         try:
             trace = self._job.trace()
         except Exception as error:
-            yield failure.record_of(failure.known(error))
+            yield failure.known(error).as_json()
         else:
             yield self._events.checked(trace)
             yield self._events.done(trace, peak_memory_mb())

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from fbrag_cli.progress import LABELS, Event
 from fbrag_cli.render import live_answer
 from fbrag_cli.render.events import Events
-from fbrag_cli.serving.failure import known, record_of
+from fbrag_cli.serving.failure import known
 from fbrag_cli.serving.job import END, StoppedError
 from fbrag_cli.text.printable import dumps, one_line, printable
 
@@ -89,5 +89,5 @@ class PageEvents:
         except StoppedError:
             return "stopped", {"job": self._job.id}
         except Exception as error:
-            about = record_of(known(error))["error"]
+            about = known(error).as_json()["error"]
             return "error", {key: value and one_line(value) for key, value in about.items()}

@@ -124,11 +124,10 @@ def _failed(error: Exception) -> types.CallToolResult:
     failure = error if isinstance(error, FbragError) else lacking(error)
     if failure is None:
         failure = FbragError("internal", f"internal error ({type(error).__name__}: {error})"[:500], "please report it")
-    record = _sendable({"code": failure.code, "message": failure.message, "hint": failure.hint, "document": failure.document})
-    text = f"error: {record['message']}" + (f"\nhint: {record['hint']}" if record["hint"] else "")
-    return types.CallToolResult(
-        content=[types.TextContent(text=text)], structured_content={"schema": "fbrag.error/1", "error": record}, is_error=True
-    )
+    record = _sendable(failure.as_json())
+    about = record["error"]
+    text = f"error: {about['message']}" + (f"\nhint: {about['hint']}" if about["hint"] else "")
+    return types.CallToolResult(content=[types.TextContent(text=text)], structured_content=record, is_error=True)
 
 
 def _sendable(record: dict[str, Any]) -> dict[str, Any]:

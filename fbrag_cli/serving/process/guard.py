@@ -11,7 +11,7 @@ from typing import Any
 import anyio
 from starlette.requests import ClientDisconnect
 
-from fbrag_cli.serving.failure import HttpError, as_json, as_page, record_of
+from fbrag_cli.serving.failure import HttpError, as_json, as_page
 from fbrag_cli.serving.lifetime import Lifetime
 from fbrag_cli.serving.process.entrance import Entrance, Fields
 from fbrag_cli.text.printable import byte_size, one_line
@@ -172,7 +172,7 @@ class _Exchange:
                 self._more = bool(message.get("more_body"))
                 self._n_bytes += len(message.get("body", b""))
         for_person = b"text/html" in self._headers.get(b"accept", b"")
-        body = as_page(error) if for_person else bytes(as_json(record_of(error)).body)
+        body = as_page(error) if for_person else bytes(as_json(error.as_json()).body)
         kind = b"text/html; charset=utf-8" if for_person else b"application/json"
         more = [(b"www-authenticate", b"Bearer")] if error.status == 401 else []
         if error.retry_after:

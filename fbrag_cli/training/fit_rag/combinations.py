@@ -26,7 +26,7 @@ from fbrag_cli.progress import silent
 from fbrag_cli.query import Query
 from fbrag_cli.storage.rows import Row
 from fbrag_cli.training.fit_rag.labels import REPLY_TOKENS
-from fbrag_cli.training.questions import GoldQuestion, Pool
+from fbrag_cli.training.rows import GoldQuestion, Pool
 
 Labels = NDArray[np.float32]
 

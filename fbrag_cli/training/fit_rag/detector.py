@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fbrag_cli.methods.fit_rag.detector import WINDOWS, Detector, features
+from fbrag_cli.methods.fit_rag.parts import WINDOWS, Detector, features
 from fbrag_cli.storage.rows import Row
 
 Array = NDArray[np.float32]

@@ -17,7 +17,7 @@ from fbrag_cli.session.questions import in_order
 from fbrag_cli.storage.rows import Row
 from fbrag_cli.text.printable import counted
 from fbrag_cli.training.fit_rag.pairs import Pair
-from fbrag_cli.training.questions import GoldQuestion, Material, Passage, Pool
+from fbrag_cli.training.rows import GoldQuestion, Material, Passage, Pool
 
 SCHEMA = "fbrag.label/1"
 #: Passages of a question that are labelled, and how many of them may hold the answer (FIT-RAG.md, 2.2: ours).

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fbrag_cli.methods.fit_rag.recognizer import LEAST_CANDIDATES, Recognizer
+from fbrag_cli.methods.fit_rag.parts import LEAST_CANDIDATES, Recognizer
 
 Array = NDArray[np.float32]
 

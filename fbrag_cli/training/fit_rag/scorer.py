@@ -1,8 +1,12 @@
-"""FIT-RAG's training of the bi-label document scorer (section 4.2, algorithm 2): pairs and their labels become `scorer.gguf`."""
+"""FIT-RAG's training of the bi-label document scorer (section 4.2, algorithm 2): pairs and their labels become `scorer.gguf`.
+
+The network in torch is an encoder with LoRA, its pooler, and two outputs.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from dataclasses import asdict, dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -12,6 +16,9 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from peft import LoraConfig, get_peft_model
+from safetensors import SafetensorError
+from transformers import BertModel
 
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.llama.encoder import LlamaScorer
@@ -19,20 +26,31 @@ from fbrag_cli.generation.llama.weights import Loading
 from fbrag_cli.generation.placement import ON_THE_CPU
 from fbrag_cli.methods.fit_rag.parts import LABELS
 from fbrag_cli.progress import Event, Progress, silent, stage
-from fbrag_cli.training.base_encoder import BaseEncoder
-from fbrag_cli.training.bert_gguf import write_gguf
-from fbrag_cli.training.checkpoint import Checkpoint
-from fbrag_cli.training.fit_rag import imbalance
-from fbrag_cli.training.fit_rag.network import ScorerNetwork, Tensor, Windows
-from fbrag_cli.training.fit_rag.pairs import Batches, DevMetrics, Pair, PairKind, label_counts, measure, split
+from fbrag_cli.training.base_encoder import BaseEncoder, write_gguf
+from fbrag_cli.training.fit_rag.pairs import (
+    START,
+    Batches,
+    DevMetrics,
+    Pair,
+    PairKind,
+    direction,
+    label_counts,
+    measure,
+    moved,
+    split,
+)
+from fbrag_cli.training.networks import Checkpoint, Tensor, device, has_bfloat16, quiet
 from fbrag_cli.training.stages import writing
 
 FILE, CHECKPOINT = "scorer.gguf", "scorer.checkpoint.safetensors"
 _FORMAT = "fbrag.fit-rag-checkpoint/1"
-_RANK = 4  # llama.cpp's number of pooling by rank
+_BY_RANK = 4  # llama.cpp's number of pooling by rank
+_RANK, _ALPHA, _DROPOUT = 16, 32, 0.05  # of LoRA: the paper's
 _AT_ONCE = 32  # pairs that are scored together, without gradients
 _COMPARED = 32  # dev pairs whose logits in llama.cpp are compared with those of torch
 _NO_PREFERENCE = 0.5  # weight of a pair whose LLM_Prefer is not known: what all pairs weigh before w is learnt
+
+Windows = Sequence[Sequence[int]]  # token ids of a pair: `LlamaScorer.windows`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +138,7 @@ class _Fit:
         parameters = self._network.parameters
         self._optimizer = torch.optim.AdamW(parameters.values(), lr=settings.rate)
         self._checkpoint = Checkpoint(folder / CHECKPOINT, _FORMAT, self._key(), parameters, self._optimizer)
-        self._epochs, self._weights = self._checkpoint.read(_standing) or ([], [imbalance.START])
+        self._epochs, self._weights = self._checkpoint.read(_standing) or ([], [START])
         both = (PairKind.MATCHED, PairKind.MISMATCHED)
         has_both = all(kind in part.quotas for kind in both for part in (self._batches, self._validation))
         self._learns_w = settings.alpha > 0 and has_both
@@ -193,8 +211,8 @@ class _Fit:
         drawn = {kind: self._validation.drawn(kind, number, n) for kind in (PairKind.MATCHED, PairKind.MISMATCHED)}
         losses = self._losses(drawn)
         u_mat, u_mis = (_flat(self._network.gradients(losses[kind])) for kind in drawn)
-        d = imbalance.direction(u_mat, u_mis, g_mat, g_mis)
-        self._weights.append(imbalance.moved(self._w, d, self._settings.alpha))
+        d = direction(u_mat, u_mis, g_mat, g_mis)
+        self._weights.append(moved(self._w, d, self._settings.alpha))
 
     def _losses(self, drawn: dict[PairKind, list[int]]) -> dict[PairKind, Tensor]:
         """Return the mean loss of the pairs of each kind, from one pass over all of them."""
@@ -240,7 +258,7 @@ class _Fit:
     def _write(self, path: Path) -> Path:
         window = min(self._base.positions, LlamaScorer.longest_window)
         changed = self._network.tensors()
-        return write_gguf(self._base.folder, path, pooling=_RANK, window=window, changed=changed, labels=LABELS)
+        return write_gguf(self._base.folder, path, pooling=_BY_RANK, window=window, changed=changed, labels=LABELS)
 
     def _difference(self, path: Path) -> float:
         positions = self._split.dev[:_COMPARED]
@@ -265,3 +283,71 @@ def _standing(record: Mapping[str, Any]) -> tuple[list[Epoch], list[float]]:
 def _flat(gradients: Sequence[Tensor]) -> NDArray[np.float32]:
     flat: NDArray[np.float32] = torch.cat([each.flatten() for each in gradients]).float().cpu().numpy()
     return flat
+
+
+# -- the network -----------------------------------------------------------------------------------------------------------------
+
+
+class ScorerNetwork:
+    """LoRA of rank 16 on query and value; the pooler (dense and tanh) and the head (two outputs) train whole.
+
+    parameters: those that train, by name. It computes in bfloat16 where the CPU or the GPU does. Raises FbragError
+    `model_corrupt` where transformers cannot load the base encoder.
+    """
+
+    def __init__(self, base: BaseEncoder, seed: int) -> None:
+        self.device = device()
+        with torch.random.fork_rng(), quiet():
+            torch.manual_seed(seed)
+            try:
+                encoder = BertModel.from_pretrained(base.folder, dtype=torch.float32, use_safetensors=True, local_files_only=True)
+            except (OSError, RuntimeError, ValueError, SafetensorError) as error:
+                what = f"{base.folder} cannot be loaded: {error}"
+                raise FbragError("model_corrupt", what, "name another folder (--base)") from None
+            lora = LoraConfig(r=_RANK, lora_alpha=_ALPHA, lora_dropout=_DROPOUT, target_modules=["query", "value"])
+            self._encoder = get_peft_model(encoder, lora).to(self.device)
+            self._head = torch.nn.Linear(base.width, len(LABELS)).to(self.device)
+        self._encoder.base_model.model.pooler.requires_grad_(True)
+        modules = torch.nn.ModuleDict({"encoder": self._encoder, "classifier": self._head})
+        self._modules = modules
+        self.parameters = {name: each for name, each in modules.named_parameters() if each.requires_grad}
+
+    def logits(self, windows: Sequence[Windows], *, exact: bool = False) -> Tensor:
+        """Return the logits of pairs, float32 `(len(windows), 2)`: of each label the largest of the pair's windows.
+
+        exact: in 32 bits throughout.
+        """
+        flat = [window for each in windows for window in each]
+        owners = torch.tensor([i for i, each in enumerate(windows) for _ in each], device=self.device)
+        longest = max(map(len, flat))
+        ids = torch.tensor([[*window, *[0] * (longest - len(window))] for window in flat], device=self.device)
+        lengths = torch.tensor([len(window) for window in flat], device=self.device)
+        mask = torch.arange(longest, device=self.device) < lengths[:, None]
+        with torch.autocast(self.device, torch.bfloat16, enabled=not exact and has_bfloat16(self.device)):
+            # Token type 0 throughout: llama.cpp knows no other.
+            pooled = self._encoder(input_ids=ids, attention_mask=mask, token_type_ids=torch.zeros_like(ids)).pooler_output
+            each = self._head(pooled).float()  # (n_windows, 2)
+        lowest = torch.full((len(windows), len(LABELS)), -torch.inf, device=self.device)
+        return lowest.scatter_reduce(0, owners[:, None].expand_as(each), each, "amax")
+
+    def losses(self, windows: Sequence[Windows], pairs: Sequence[Pair]) -> Tensor:
+        """Return the loss of each pair, `(len(pairs),)`: binary cross-entropy, summed over the known labels (equation 1)."""
+        labels = torch.tensor([[float(pair.has_answer), float(bool(pair.prefers))] for pair in pairs], device=self.device)
+        known = torch.tensor([[1.0, float(pair.prefers is not None)] for pair in pairs], device=self.device)
+        losses = torch.nn.functional.binary_cross_entropy_with_logits(self.logits(windows), labels, reduction="none")
+        return (losses * known).sum(dim=1)
+
+    def gradients(self, loss: Tensor) -> list[Tensor]:
+        """Return the gradient of a loss by each of `parameters`; the loss can be used again."""
+        return list(torch.autograd.grad(loss, list(self.parameters.values()), retain_graph=True))
+
+    def train(self, on: bool) -> None:
+        """Turn dropout on or off."""
+        self._modules.train(on)
+
+    def tensors(self) -> dict[str, NDArray[np.float32]]:
+        """Return all weights by their names in transformers' BertForSequenceClassification, LoRA merged into them."""
+        merged = deepcopy(self._encoder).merge_and_unload()
+        found = {name: each for name, each in merged.state_dict().items() if each.is_floating_point()}
+        found |= {f"classifier.{name}": each for name, each in self._head.state_dict().items()}
+        return {name: each.detach().cpu().numpy() for name, each in found.items()}

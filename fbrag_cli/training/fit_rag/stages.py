@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -17,8 +17,7 @@ from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.generator import Call
 from fbrag_cli.generation.llama.encoder import LlamaScorer
 from fbrag_cli.methods.fb_rag.vanilla import Vanilla
-from fbrag_cli.methods.fit_rag.detector import Detector
-from fbrag_cli.methods.fit_rag.parts import FIT_RAG, SCORER, FitRagParts
+from fbrag_cli.methods.fit_rag.parts import FIT_RAG, SCORER, Detector, FitRagParts
 from fbrag_cli.methods.parts import read_tensors
 from fbrag_cli.session.questions import how_many_pay
 from fbrag_cli.storage.files import sha256_of
@@ -30,7 +29,7 @@ from fbrag_cli.training.fit_rag import combinations as combining
 from fbrag_cli.training.fit_rag import detector as fit_rag_detector
 from fbrag_cli.training.fit_rag import labels as labelling
 from fbrag_cli.training.fit_rag import recognizer as fit_rag_recognizer
-from fbrag_cli.training.questions import GoldQuestion, Pool
+from fbrag_cli.training.rows import GoldQuestion, Pool
 from fbrag_cli.training.stages import Folder, Work, languages_of
 
 if TYPE_CHECKING:
@@ -212,7 +211,10 @@ def make_recognizer(work: FitRagWork) -> None:
     known = [key for key in alone if not questions[key].dev]
     with _combinations(work) as (_, rows):
         checked = {key[:2]: row for key, row in rows.items() if "candidates" in row and key[:2] in alone}
-        retrieved = _retrieved(work, [row for row in rows.values() if row["dev"]])
+        retrieved: dict[tuple[str, str], bool] = {}  # whether the reply is right where the detector stops
+        if (settings := folder.about.get("detector")) is not None:
+            detector = Detector.of(read_tensors(folder.path / FIT_RAG.tensors), settings["threshold"])
+            retrieved = fit_rag_detector.right_at_stop([row for row in rows.values() if row["dev"]], detector)
     if not known or not checked:
         raise FbragError(
             "usage", f"{folder.path} has no combinations of questions for checking", "make them first: --stage detector"
@@ -242,14 +244,6 @@ def make_recognizer(work: FitRagWork) -> None:
         precision = 100 * fit_rag_recognizer.PRECISION
         does = f"it never speaks: at no threshold do {precision:.0f} % of what the scorer takes for answers hold one"
     work.note(f"recognizer: {report['known']:,} of {report['questions']:,} questions are known; {does}")
-
-
-def _retrieved(work: FitRagWork, rows: Sequence[Row]) -> dict[tuple[str, str], bool]:
-    """Return, for each question for checking, whether the reply is right where the detector stops; {} without a detector."""
-    if (settings := work.folder.about.get("detector")) is None:
-        return {}
-    tensors = read_tensors(work.folder.path / FIT_RAG.tensors)
-    return fit_rag_detector.right_at_stop(rows, Detector.of(tensors, settings["threshold"]))
 
 
 def check_questions(stage: str, questions: Iterable[GoldQuestion], others: Iterable[GoldQuestion]) -> None:

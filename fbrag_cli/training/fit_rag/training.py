@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from fbrag_cli.training.training import Training, folder, option
 
 if TYPE_CHECKING:
-    from fbrag_cli.training.questions import Material
+    from fbrag_cli.training.rows import Material
     from fbrag_cli.training.stages import Work
 
 

@@ -15,21 +15,41 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
+from torch import nn
 
 from fbrag_cli.evaluation.statistics import auc
-from fbrag_cli.training.checkpoint import Checkpoint, Tensor
+from fbrag_cli.training.networks import Checkpoint, Tensor
 from fbrag_cli.training.r2ag.frozen_model import Example, FrozenModel
 from fbrag_cli.training.r2ag.lists import PassageList, spread
-from fbrag_cli.training.r2ag.network import R2FormerNetwork, Sizes, matching_loss
 
 if TYPE_CHECKING:
     from fbrag_cli.training.r2ag.training import R2agTraining
+
+
+Array = NDArray[np.float32]
 
 _FORMAT, CHECKPOINT = "fbrag.r2ag-checkpoint/1", "r2ag.checkpoint.safetensors"
 #: R2AG.md, 2.6.
 RATE, CLIP, WARM_UP, BATCH = 2e-4, 0.3, 0.03, 4
 _ENTRY = 0.58  # spread of the entries of a projection as it begins; rows are scaled to that of the token table (R2AG.md, 2.5)
 _BETWEEN_WRITES = 600.0  # seconds
+#: Names of the folder's tensors, and of torch's Transformer layer.
+_OF_THE_LAYER = {
+    "attention.in.weight": "self_attn.in_proj_weight",
+    "attention.in.bias": "self_attn.in_proj_bias",
+    **{
+        f"{ours}.{kind}": f"{theirs}.{kind}"
+        for ours, theirs in {
+            "attention.out": "self_attn.out_proj",
+            "ffn.up": "linear1",
+            "ffn.down": "linear2",
+            "norm1": "norm1",
+            "norm2": "norm2",
+        }.items()
+        for kind in ("weight", "bias")
+    },
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +75,11 @@ class Standing:
     steps: int = 0
     losses: list[float] = field(default_factory=list)
     dev: list[DevLosses] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, record: Mapping[str, Any]) -> Standing:
+        """Return what `asdict` made a record of."""
+        return cls(record["steps"], record["losses"], [DevLosses(**each) for each in record["dev"]])
 
     def best(self, qdm_weight: float) -> int:
         return min(range(len(self.dev)), key=lambda i: self.dev[i].loss(qdm_weight))
@@ -99,8 +124,8 @@ class R2agFit:
         own = {f"former.{name}": each for name, each in self.network.named_parameters() if each.requires_grad}
         self._parameters = own | {f"model.{name}": each for name, each in model.parameters.items()}
         self._optimizer = torch.optim.AdamW(self._parameters.values(), lr=RATE, weight_decay=0.0)
-        self._checkpoint = Checkpoint(path, _FORMAT, _key(lists, settings), self._parameters, self._optimizer)
-        self.standing = self._checkpoint.read(_standing) or Standing()
+        self.checkpoint = Checkpoint(path, _FORMAT, _key(lists, settings), self._parameters, self._optimizer)
+        self.standing = self.checkpoint.read(Standing.of) or Standing()
 
     @property
     def steps(self) -> int:
@@ -115,9 +140,11 @@ class R2agFit:
                 self._step(self.standing.steps)
                 is_whole = self.standing.steps % self._in_an_epoch == 0
                 if is_whole:
-                    self._check_epoch()
+                    self.standing.dev.append(self.checked())
+                    if self.standing.best(self._settings.qdm_weight) == len(self.standing.dev) - 1:
+                        self.checkpoint.keep_best()
                 if is_whole or monotonic() - written >= _BETWEEN_WRITES:
-                    self._checkpoint.write(asdict(self.standing))
+                    self.checkpoint.write(asdict(self.standing))
                     written = monotonic()
                 yield
 
@@ -144,10 +171,6 @@ class R2agFit:
         labels = np.concatenate([each.passages.labels for each in self.dev_lists])
         return DevLosses(answer, float(np.mean(matching)), auc(np.concatenate(logits), labels > 0))
 
-    def restore_best(self) -> None:
-        """Let network and LoRA be those of the best epoch."""
-        self._checkpoint.restore_best()
-
     # -- a step ------------------------------------------------------------------------------------------------------------
 
     @property
@@ -155,7 +178,7 @@ class R2agFit:
         return -(-len(self._train) // BATCH)
 
     def _step(self, k: int) -> None:
-        """Take one step of the optimiser, and note its mean loss."""
+        """Take one step of the optimiser. Count it, and its loss in the mean of its epoch."""
         epoch, at = divmod(k, self._in_an_epoch)
         order = Random(f"{self._settings.seed} {epoch}").sample(self._train, len(self._train))
         drawn = order[at * BATCH : (at + 1) * BATCH]
@@ -167,17 +190,19 @@ class R2agFit:
         self._optimizer.zero_grad()
         total = 0.0
         for tokenized in drawn:
-            loss = self._loss(tokenized) / len(drawn)
+            matched, rows = self._encoded(tokenized)
+            loss = self._settings.qdm_weight * self._matching(matched, tokenized)
+            if tokenized.example.reply:
+                loss = loss + self._answer(tokenized, rows)
+            loss = loss / len(drawn)
             loss.backward()
             total += float(loss.detach())
         torch.nn.utils.clip_grad_norm_(self._parameters.values(), CLIP)
         self._optimizer.step()
-        self._note(total)
-
-    def _loss(self, tokenized: TokenizedList) -> Tensor:
-        matched, rows = self._encoded(tokenized)
-        matching = self._settings.qdm_weight * self._matching(matched, tokenized)
-        return matching + self._answer(tokenized, rows) if tokenized.example.reply else matching
+        if not at:
+            self.standing.losses.append(0.0)
+        self.standing.losses[-1] += (total - self.standing.losses[-1]) / (at + 1)
+        self.standing.steps += 1
 
     def _answer(self, tokenized: TokenizedList, rows: Tensor | None) -> Tensor:
         return self._model.loss(tokenized.plain if rows is None else tokenized.example, rows)
@@ -191,29 +216,72 @@ class R2agFit:
     def _matching(self, matched: Tensor, tokenized: TokenizedList) -> Tensor:
         return matching_loss(matched, torch.from_numpy(tokenized.passages.labels).to(matched.device))
 
-    # -- where it stands ---------------------------------------------------------------------------------------------------
-
-    def _note(self, loss: float) -> None:
-        """Count a step, and its loss in the mean of its epoch."""
-        done = self.standing.steps % self._in_an_epoch
-        if not done:
-            self.standing.losses.append(0.0)
-        self.standing.losses[-1] += (loss - self.standing.losses[-1]) / (done + 1)
-        self.standing.steps += 1
-
-    def _check_epoch(self) -> None:
-        """Check the parameters at the end of an epoch."""
-        self.standing.dev.append(self.checked())
-        if self.standing.best(self._settings.qdm_weight) == len(self.standing.dev) - 1:
-            self._checkpoint.keep_best()
-
-
-def _standing(record: Mapping[str, Any]) -> Standing:
-    return Standing(record["steps"], record["losses"], [DevLosses(**each) for each in record["dev"]])
-
 
 def _key(lists: Sequence[TokenizedList], settings: R2agTraining) -> str:
     """Return the SHA-256 (hex) of all that the steps depend on. The number of epochs is in it, as the warm-up depends on it."""
     inputs: list[Any] = [settings.learnt_with]
     inputs += [(each.example, each.passages.key, each.passages.labels.tobytes(), each.passages.dev) for each in lists]
     return sha256(repr(inputs).encode()).hexdigest()
+
+
+# -- the network: the forward pass of `methods.r2ag.former` ------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sizes:
+    """Defaults: the paper's."""
+
+    width: int = 256
+    heads: int = 4
+    feed_forward: int = 2048
+    dropout: float = 0.1
+
+
+class R2FormerNetwork(nn.Module):  # type: ignore[misc]
+    """(n, n_features) -> logits of relevance (n,)."""
+
+    def __init__(self, mean: Array, std: Array, max_list: int, sizes: Sizes, n_embd: int = 0) -> None:
+        """mean, std: (n_features,), of the features of all training lists. n_embd: width of the rows, 0 without any."""
+        super().__init__()
+        self.sizes = sizes
+        self.register_buffer("mean", torch.from_numpy(mean))
+        self.register_buffer("std", torch.from_numpy(std))
+        self.input = nn.Linear(len(mean), sizes.width)
+        self.position = nn.Parameter(0.02 * torch.randn(max_list, sizes.width))
+        self.match = nn.Linear(sizes.width, 1)
+        self.projection = nn.Linear(sizes.width, n_embd) if n_embd else None
+        self.layer = nn.TransformerEncoderLayer(
+            sizes.width, sizes.heads, sizes.feed_forward, sizes.dropout, activation="relu", batch_first=True
+        )
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Return the logits of relevance, (n,), of a list's features (n, n_features)."""
+        return self.matched(self.encoded(features))
+
+    def matched(self, h: Tensor) -> Tensor:
+        """Return the logits of relevance, (…, n), of H."""
+        logits: Tensor = self.match(h)[..., 0]
+        return logits
+
+    def encoded(self, features: Tensor) -> Tensor:
+        """Return H, (n, width)."""
+        encoded: Tensor = self.layer(self.placed(features)[None])[0]
+        return encoded
+
+    def placed(self, features: Tensor) -> Tensor:
+        """Return what the Transformer's layer reads, (…, n, width): the features, standardised and projected, and the places."""
+        h: Tensor = self.input((features - self.mean) / self.std) + self.position[: features.shape[-2]]
+        return h
+
+    def tensors(self) -> dict[str, Array]:
+        """Return the tensors by the names of the folder."""
+        state = {name: tensor.detach().cpu().numpy().astype(np.float32) for name, tensor in self.state_dict().items()}
+        own = {"feature.mean": state["mean"], "feature.std": state["std"], "position": state["position"]}
+        linear = ("input", "match", *(["projection"] if self.projection else []))
+        own |= {f"{name}.{kind}": state[f"{name}.{kind}"] for name in linear for kind in ("weight", "bias")}
+        return own | {ours: state[f"layer.{theirs}"] for ours, theirs in _OF_THE_LAYER.items()}
+
+
+def matching_loss(logits: Tensor, labels: Tensor) -> Tensor:
+    """L_QDM of a list (equation 8): mean binary cross-entropy. logits, labels: (n,)."""
+    return nn.functional.binary_cross_entropy_with_logits(logits, labels)

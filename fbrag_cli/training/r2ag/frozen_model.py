@@ -21,7 +21,7 @@ from transformers import modeling_gguf_pytorch_utils as reading
 
 from fbrag_cli.errors import FbragError
 from fbrag_cli.storage.files import whole_file
-from fbrag_cli.training.torch_models import device, has_bfloat16, quiet
+from fbrag_cli.training.networks import device, has_bfloat16, quiet
 
 Tensor = Any  # of torch, whose types are not known here
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from fbrag_cli.methods.r2ag.features import FEATURES, Scored, list_features, permuted
 from fbrag_cli.retrieval import Retriever
 from fbrag_cli.retrieval.ranking import best
-from fbrag_cli.training.questions import GoldQuestion, Pool
+from fbrag_cli.training.rows import GoldQuestion, Pool
 
 Array = NDArray[np.float32]
 

@@ -16,18 +16,18 @@ from fbrag_cli.evaluation.statistics import auc
 from fbrag_cli.generation.generator import EmbeddingRows
 from fbrag_cli.methods.r2ag.features import FEATURES, RELEVANCE
 from fbrag_cli.methods.r2ag.former import ADAPTER, R2AG
-from fbrag_cli.methods.r2ag.prompts import list_turns, list_words
+from fbrag_cli.methods.r2ag.method import list_turns, list_words
 from fbrag_cli.progress import Listener
 from fbrag_cli.retrieval import Retriever
 from fbrag_cli.text.printable import counted
-from fbrag_cli.training.questions import GoldQuestion, Pool
+from fbrag_cli.training.r2ag.fit import CHECKPOINT, R2agFit, Standing, TokenizedList
+from fbrag_cli.training.r2ag.frozen_model import ALPHA, RANK, Example, FrozenModel
 from fbrag_cli.training.r2ag.lists import PassageList, list_of, shuffled
+from fbrag_cli.training.rows import GoldQuestion, Pool
 from fbrag_cli.training.stages import Folder, Work, languages_of, writing
 
 if TYPE_CHECKING:
     from fbrag_cli.generation.llama.generator import LlamaGenerator
-    from fbrag_cli.training.r2ag.fit import R2agFit, Standing, TokenizedList
-    from fbrag_cli.training.r2ag.frozen_model import FrozenModel
     from fbrag_cli.training.r2ag.training import R2agTraining
 
 Fields = dict[str, Any]  # of a record
@@ -61,13 +61,11 @@ def train_r2ag(work: R2agWork) -> None:
     Raises FbragError `usage` without lists of both kinds, or for a model that takes no rows; `output` where the folder cannot be
     written.
     """
-    from fbrag_cli.training.r2ag.fit import CHECKPOINT, R2agFit
-    from fbrag_cli.training.r2ag.frozen_model import FrozenModel
-
     lists, retriever = _lists(work)
     read = _read(work, lists)
     folder, checkpoint = Folder(work.path, R2AG), work.path / CHECKPOINT
-    inputs = {"lists": _digest(lists), "settings": work.settings.learnt_with, "model": read.about}
+    digest = sha256(repr([(each.key, each.labels.tobytes(), each.dev) for each in lists]).encode()).hexdigest()
+    inputs = {"lists": digest, "settings": work.settings.learnt_with, "model": read.about}
     if work.is_made(folder, "r2ag", inputs, checkpoint):
         return
     tokens = sum(each.example.n_tokens for each in read.lists if each.example.reply and not each.passages.dev)
@@ -80,11 +78,14 @@ def train_r2ag(work: R2agWork) -> None:
     with writing(work.path):
         for _ in work.progress(fit.run(), "steps", fit.standing.steps, fit.steps):
             pass
-        fit.restore_best()
+        fit.checkpoint.restore_best()
         report = _report(work, lists, fit.standing, fit.plain()) | {"seconds": round(perf_counter() - started)}
         _put(folder, fit, model, inputs, report, _record(work, read, retriever, lists))
-    for line in _described(report):
-        work.note(line)
+    dev, nearness = report["dev"][report["best_epoch"] - 1], report["auc_of_relevance"]
+    work.note(f"loss of the answer, for checking: {dev['answer']:.3f}, by the plain prompt {report['plain']:.3f}")
+    if dev["auc"] is not None:
+        by_score = "" if nearness is None else f", by the retriever's score alone {nearness:.3f}"
+        work.note(f"relevance: AUC {dev['auc']:.3f}{by_score}")
 
 
 # -- lists and prompts ---------------------------------------------------------------------------------------------------------
@@ -121,8 +122,6 @@ def _chosen(questions: Sequence[GoldQuestion], limit: int | None) -> Iterator[Go
 
 def _read(work: R2agWork, lists: Sequence[PassageList]) -> _Read:
     """Return the model's tokens of each prompt. The model's weights are not run."""
-    from fbrag_cli.training.r2ag.fit import TokenizedList
-
     loaders = work.session.pool.loaders()  # refuses a server, before it is asked anything
     about: Fields = work.model("large")
     name = about["name"]
@@ -137,8 +136,6 @@ def _read(work: R2agWork, lists: Sequence[PassageList]) -> _Read:
 
 def _examples(each: PassageList, generator: LlamaGenerator) -> Fields:
     """Return the prompt with rows, and without them."""
-    from fbrag_cli.training.r2ag.frozen_model import Example
-
     places = [EmbeddingRows.of(np.array([[i]], np.float32)) for i in range(len(each.passages))]
     reply = tuple(generator.tokenize_reply(each.answer)) if each.answer else ()
     prompts = {
@@ -146,10 +143,6 @@ def _examples(each: PassageList, generator: LlamaGenerator) -> Fields:
         "plain": list_turns(each.passages, each.question, None),
     }
     return {name: Example(tuple(max(-1, token) for token in generator.tokenize(turns)), reply) for name, turns in prompts.items()}
-
-
-def _digest(lists: Sequence[PassageList]) -> str:
-    return sha256(repr([(each.key, each.labels.tobytes(), each.dev) for each in lists]).encode()).hexdigest()
 
 
 # -- what is written and said --------------------------------------------------------------------------------------------------
@@ -171,8 +164,6 @@ def _record(work: R2agWork, read: _Read, retriever: Retriever, lists: Sequence[P
 
 def _put(folder: Folder, fit: R2agFit, model: FrozenModel, inputs: Fields, report: Fields, settings: Fields) -> None:
     """Write the files, and the record that names them."""
-    from fbrag_cli.training.r2ag.frozen_model import ALPHA, RANK
-
     has_lora = bool(model.parameters)
     folder.about = {}  # of a training before this one nothing stays
     (folder.path / ADAPTER).unlink(missing_ok=True)
@@ -187,7 +178,11 @@ def _put(folder: Folder, fit: R2agFit, model: FrozenModel, inputs: Fields, repor
 
 def _report(work: R2agWork, lists: Sequence[PassageList], standing: Standing, plain: list[float]) -> Fields:
     """Return what the record keeps. answer_loss: the loss of each list for checking that has an answer, to compare trainings."""
-    dev, best = [each for each in lists if each.dev], standing.best(work.settings.qdm_weight)
+    dev, best, names = [each for each in lists if each.dev], standing.best(work.settings.qdm_weight), work.features
+    nearness = None  # AUC of the retriever's own score, where it is a feature
+    if RELEVANCE in names:
+        scores = np.concatenate([each.features[:, names.index(RELEVANCE)] for each in dev]).astype(np.float64)
+        nearness = auc(scores, np.concatenate([each.labels for each in dev]) > 0)
     return {
         "data": dict(work.material.sha256),
         "count": {"train": len(lists) - len(dev), "dev": len(dev)},
@@ -198,22 +193,6 @@ def _report(work: R2agWork, lists: Sequence[PassageList], standing: Standing, pl
         ],
         "best_epoch": best + 1,
         "plain": round(float(np.mean(plain)), 4),
-        "auc_of_relevance": _auc_of_relevance(dev, work.features),
+        "auc_of_relevance": nearness,
         "answer_loss": {"ids": [each.id for each in dev if each.answer], "plain": plain, "trained": standing.dev[best].answer},
     }
-
-
-def _auc_of_relevance(dev: Sequence[PassageList], names: Sequence[str]) -> float | None:
-    """Return the AUC of the retriever's own score; None where it is left out, or where all labels are equal."""
-    if RELEVANCE not in names:
-        return None
-    scores = np.concatenate([each.features[:, names.index(RELEVANCE)] for each in dev])
-    return auc(scores.astype(np.float64), np.concatenate([each.labels for each in dev]) > 0)
-
-
-def _described(report: Fields) -> Iterator[str]:
-    dev = report["dev"][report["best_epoch"] - 1]
-    yield f"loss of the answer, for checking: {dev['answer']:.3f}, by the plain prompt {report['plain']:.3f}"
-    if dev["auc"] is not None:
-        alone = report["auc_of_relevance"]
-        yield f"relevance: AUC {dev['auc']:.3f}" + ("" if alone is None else f", by the retriever's score alone {alone:.3f}")

@@ -12,10 +12,8 @@ import pytest
 from fbrag_cli.corpus import Corpus, build_corpus
 from fbrag_cli.documents.document import Content, Document, Extracted
 from fbrag_cli.errors import FbragError
-from fbrag_cli.methods.fit_rag.detector import Detector, features
 from fbrag_cli.methods.fit_rag.method import FitRag
-from fbrag_cli.methods.fit_rag.parts import FitRagParts
-from fbrag_cli.methods.fit_rag.recognizer import Recognizer
+from fbrag_cli.methods.fit_rag.parts import Detector, FitRagParts, Recognizer, features
 from fbrag_cli.methods.fit_rag.windows import Reduction, sliding_windows
 from fbrag_cli.render.as_json import explanation
 from fbrag_cli.render.explain_text import table

@@ -17,9 +17,7 @@ from safetensors.numpy import save_file
 
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.generator import Scorer
-from fbrag_cli.methods.fit_rag.detector import Detector
-from fbrag_cli.methods.fit_rag.parts import LABELS, FitRagParts, load
-from fbrag_cli.methods.fit_rag.recognizer import Recognizer
+from fbrag_cli.methods.fit_rag.parts import LABELS, Detector, FitRagParts, Recognizer, load
 from fbrag_cli.storage.files import sha256_of
 
 RECOGNIZER = {"k": 7, "delta": 1.5, "told": 0.04, "known": 0.5}

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fbrag_cli.errors import FbragError
-from fbrag_cli.methods.fit_rag.recognizer import Recognizer
+from fbrag_cli.methods.fit_rag.parts import Recognizer
 from fbrag_cli.training.fit_rag.recognizer import DevQuestion, delta_of, fit
 
 RANDOM = np.random.default_rng(0)

@@ -17,8 +17,7 @@ from fbrag_cli.generation.generator import EmbeddingRows, ModelInfo, Turn
 from fbrag_cli.methods.method import Tools
 from fbrag_cli.methods.prompts import Templates
 from fbrag_cli.methods.r2ag.former import R2Former
-from fbrag_cli.methods.r2ag.method import R2Ag, RetrievalInformation
-from fbrag_cli.methods.r2ag.prompts import list_words
+from fbrag_cli.methods.r2ag.method import R2Ag, RetrievalInformation, list_words
 from fbrag_cli.render.as_json import explanation
 from fbrag_cli.render.explain_text import table
 from fbrag_cli.retrieval.bm25 import BM25

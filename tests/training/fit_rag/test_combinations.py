@@ -15,7 +15,7 @@ from fbrag_cli.documents.document import Content, Document, Extracted
 from fbrag_cli.generation.generator import Call
 from fbrag_cli.methods.fit_rag.parts import FitRagParts
 from fbrag_cli.training.fit_rag.combinations import KEPT, PREFIXES, Case, Labeller, combinations, key_of, skyline, telling
-from fbrag_cli.training.questions import GoldQuestion
+from fbrag_cli.training.rows import GoldQuestion
 from tests.training.fit_rag.test_labels import Parrot
 
 AT = 3  # of the window that holds the answer

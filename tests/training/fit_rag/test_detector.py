@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fbrag_cli.methods.fit_rag.detector import Detector
+from fbrag_cli.methods.fit_rag.parts import Detector
 from fbrag_cli.training.fit_rag.detector import fit, right_at_stop, threshold_of
 from tests.conftest import needs
 

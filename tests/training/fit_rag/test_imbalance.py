@@ -7,8 +7,19 @@ import pytest
 from numpy.typing import NDArray
 
 from fbrag_cli.evaluation.statistics import auc
-from fbrag_cli.training.fit_rag import imbalance
-from fbrag_cli.training.fit_rag.pairs import Batches, Pair, PairKind, kind_of, label_counts, measure, split
+from fbrag_cli.training.fit_rag.pairs import (
+    START,
+    Batches,
+    Pair,
+    PairKind,
+    direction,
+    kind_of,
+    label_counts,
+    measure,
+    moved,
+    slope,
+    split,
+)
 
 Array = NDArray[np.float64]
 
@@ -53,7 +64,7 @@ class Logistic:
     def slope(self, theta: Array, w: float, rate: float) -> float:
         after = self.stepped(theta, w, rate)
         at_validation = self.gradient("v_mat", after), self.gradient("v_mis", after)
-        return imbalance.slope(*at_validation, self.gradient("mat", theta), self.gradient("mis", theta), rate)
+        return slope(*at_validation, self.gradient("mat", theta), self.gradient("mis", theta), rate)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -70,10 +81,10 @@ def test_w_learnt_with_the_minus_lowers_the_balanced_loss_and_raises_it_without(
     model, rate = Logistic(), 0.5
 
     def balanced(sign: float) -> tuple[float, float]:
-        theta, w = np.zeros(5), imbalance.START
+        theta, w = np.zeros(5), START
         for _ in range(300):
             d = model.slope(theta, w, rate)
-            theta, w = model.stepped(theta, w, rate), imbalance.moved(w, sign * d, 2)
+            theta, w = model.stepped(theta, w, rate), moved(w, sign * d, 2)
         return model.balanced(theta), w
 
     (learnt, w), (fixed, _), (without, _) = balanced(1), balanced(0), balanced(-1)
@@ -84,18 +95,18 @@ def test_w_learnt_with_the_minus_lowers_the_balanced_loss_and_raises_it_without(
 def test_the_direction_depends_on_directions_only() -> None:
     random = np.random.default_rng(1)
     u_mat, u_mis, g_mat, g_mis = random.normal(size=(4, 50))
-    d = imbalance.direction(u_mat, u_mis, g_mat, g_mis)
-    assert d == pytest.approx(imbalance.direction(7 * u_mat, 0.1 * u_mis, 3 * g_mat, 3 * g_mis))
+    d = direction(u_mat, u_mis, g_mat, g_mis)
+    assert d == pytest.approx(direction(7 * u_mat, 0.1 * u_mis, 3 * g_mat, 3 * g_mis))
     against = g_mat - g_mis
-    assert imbalance.direction(against, against, g_mat, g_mis) == pytest.approx(-1)
-    assert imbalance.direction(-against, -against, g_mat, g_mis) == pytest.approx(1)
-    assert imbalance.direction(u_mat, u_mis, g_mat, g_mat) == 0  # no difference, no direction
+    assert direction(against, against, g_mat, g_mis) == pytest.approx(-1)
+    assert direction(-against, -against, g_mat, g_mis) == pytest.approx(1)
+    assert direction(u_mat, u_mis, g_mat, g_mat) == 0  # no difference, no direction
 
 
 def test_w_stays_off_both_ends() -> None:
-    assert imbalance.moved(0.5, 1, 0.01) == pytest.approx(0.49)
-    assert imbalance.moved(0.021, 1, 0.01) == 0.02
-    assert imbalance.moved(0.979, -1, 0.01) == 0.98
+    assert moved(0.5, 1, 0.01) == pytest.approx(0.49)
+    assert moved(0.021, 1, 0.01) == 0.02
+    assert moved(0.979, -1, 0.01) == 0.98
 
 
 # -- batches and the split -----------------------------------------------------------------------------------------------------

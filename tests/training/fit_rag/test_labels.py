@@ -14,8 +14,7 @@ from fbrag_cli.progress import Listener
 from fbrag_cli.training.fit_rag import labels as labelling
 from fbrag_cli.training.fit_rag.labels import split_questions
 from fbrag_cli.training.fit_rag.stages import check_questions
-from fbrag_cli.training.questions import GoldQuestion, Material, Passage, Pool
-from fbrag_cli.training.rows import read_material
+from fbrag_cli.training.rows import GoldQuestion, Material, Passage, Pool, read_material
 from tests.conftest import Run
 from tests.generation.tiny_gguf import Tiny
 from tests.servers import Loopback

@@ -11,7 +11,7 @@ from tests.conftest import needs
 
 torch = needs("torch")
 
-from fbrag_cli.training.r2ag.network import R2FormerNetwork, Sizes  # noqa: E402
+from fbrag_cli.training.r2ag.fit import R2FormerNetwork, Sizes  # noqa: E402
 
 PAPER, FEATURES = Sizes(), tuple("abcde")
 N = len(FEATURES)

@@ -15,9 +15,8 @@ import pytest
 from fbrag_cli.errors import FbragError
 from fbrag_cli.methods.r2ag.features import permuted
 from fbrag_cli.methods.r2ag.former import load
-from fbrag_cli.training.questions import GoldQuestion, Material, Passage, Pool
 from fbrag_cli.training.r2ag.lists import LONGEST, LONGEST_ANSWER, SHORTEST, PassageList, list_of
-from fbrag_cli.training.rows import read_material
+from fbrag_cli.training.rows import GoldQuestion, Material, Passage, Pool, read_material
 from tests.conftest import Run, needs
 from tests.training.ships import rows_file
 
