@@ -238,7 +238,7 @@ class Command(_Helping, TyperCommand):
         return found
 
     def _meant(self, name: str, otherwise: str) -> str:
-        if (other := self.settings.get(name.replace("-", "_"))) and not other.expert and other.flags:
+        if (other := self.settings.get(name.replace("-", "_"))) and not other.expert and other.group != ARGUMENTS:
             return f"it is an option: {other.long_flag}"
         return suggestion(name, [_hyphened(each) for each in self.experts], otherwise)
 

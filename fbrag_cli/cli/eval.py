@@ -223,20 +223,21 @@ def _draw(rows: Sequence[Result], comparisons: Sequence[Report], folder: Path, c
 
 
 def _configurations(command: EvalCommand, *, on_gpu: bool) -> list[Configuration]:
-    from fbrag_cli.evaluation.configurations import Grid
+    from fbrag_cli.evaluation.configurations import combinations
     from fbrag_cli.models.catalogue import load_catalogue
 
     options, models, catalogue = command.eval, command.models, load_catalogue()
-    grid = Grid(
+    return combinations(
         methods=options.method,
         presets=options.presets,
         small=[name.strip() for name in (models.small or catalogue.default_small).split(",")],
         retrievers=options.retriever,
         large=None if options.retrieval_only else (models.large or catalogue.default_large),
         settings=command.compared.lists,
+        given=command.compared.given,
         chunk_words=options.chunk_words,
         prompts=options.prompts,
         max_tokens=options.max_tokens,
         seed=options.seed,
+        on_gpu=on_gpu,
     )
-    return grid.configurations(on_gpu=on_gpu)

@@ -49,13 +49,16 @@ class MethodOptions(Options):
 
 
 class ComparedOptions(Options):
-    """The settings of the methods that an evaluation compares: each takes a list of values, by --set."""
+    """The settings of the methods that an evaluation compares: each takes a list of values, by --set.
+
+    lists: values by name. given: the names that the command line has.
+    """
 
     borrowed: ClassVar[dict[str, Setting]] = {
         name: replace(each, expert=True, separator=",") for name, each in all_settings().items() if each.compared
     }
 
     def __init__(self, *layers: Layer) -> None:
-        self.lists: dict[str, list[Any]] = {
-            name: values for layer in layers for name, values in layer.items() if name in self.borrowed
-        }
+        of_layers = [{name: values for name, values in layer.items() if name in self.borrowed} for layer in layers]
+        self.lists: dict[str, list[Any]] = {name: values for layer in of_layers for name, values in layer.items()}
+        self.given = [*of_layers[-1]]
