@@ -173,36 +173,43 @@ class Setting:
 
 
 def knob(default: Any, help: str, **about: Any) -> Any:
-    """A field that is a setting. about: the fields of `Setting`."""
+    """A field that is a setting. about: fields of `Setting`, and what Typer alone reads of an option."""
     return field(default=default, metadata={"setting": {"help": help, **about}})
 
 
 @cache
 def _settings(record: type[Any]) -> dict[str, Setting]:
     hints = get_type_hints(record)
-    own = {name: _made(name, each, hints[name]) for name, each in _declared(record).items()}
+    own = {name: _made(name, *each, hints[name]) for name, each in _declared(record).items()}
     return {**own, **getattr(record, "borrowed", {})}
 
 
 def settings_of(record: type[Any]) -> dict[str, Setting]:
     """Return the settings of a record by name, in the order of its fields; then those that its `borrowed` holds, if it has any.
 
-    The record is a dataclass, or a class whose attributes are the fields.
+    The record is a dataclass, or a class whose attributes are the fields. Its `group` is that of the settings that name none.
     """
     return _settings(record)  # type: ignore[arg-type]  # mypy takes no class for hashable
 
 
-def _declared(record: type[Any]) -> dict[str, Field[Any]]:
+def _declared(record: type[Any]) -> dict[str, tuple[Field[Any], str]]:
+    """Return the fields that are settings by name, each with the group of its class."""
     if is_dataclass(record):
-        return {each.name: each for each in fields(record) if "setting" in each.metadata}
-    return {name: each for kind in reversed(record.__mro__) for name, each in vars(kind).items() if isinstance(each, Field)}
+        group = getattr(record, "group", "Method")
+        return {each.name: (each, group) for each in fields(record) if "setting" in each.metadata}
+    found: dict[str, tuple[Field[Any], str]] = {}
+    for kind in reversed(record.__mro__):
+        group = vars(kind).get("group", "")
+        found |= {name: (each, group) for name, each in vars(kind).items() if isinstance(each, Field)}
+    return found
 
 
-def _made(name: str, declared: Field[Any], hint: Any) -> Setting:
-    about = declared.metadata["setting"]
+def _made(name: str, declared: Field[Any], group: str, hint: Any) -> Setting:
     kind, choices, is_list = _kind_of(hint)
-    found: dict[str, Any] = {"name": name, "kind": kind, "choices": choices, "default": declared.default}
-    found |= {"separator": " " if is_list else "", **about}
+    found: dict[str, Any] = {"name": name, "kind": kind, "choices": choices, "default": declared.default, "group": group}
+    found |= {"separator": " " if is_list else "", "option": {}}
+    for key, value in declared.metadata["setting"].items():
+        (found if key in Setting.__dataclass_fields__ else found["option"])[key] = value
     if not found.get("flags"):
         found["flags"] = (f"--{name.replace('_', '-')}",)
     if "variables" not in found:

@@ -11,7 +11,7 @@ from typing import Any
 from fbrag_cli.cli.command import command
 from fbrag_cli.cli.console import Console
 from fbrag_cli.cli.live import progress_line
-from fbrag_cli.cli.options import Options, RunOptions, arguments, option
+from fbrag_cli.cli.options import Options, RunOptions, arguments
 from fbrag_cli.cli.session import open_session
 from fbrag_cli.cli.signals import limit_time
 from fbrag_cli.documents.load import load
@@ -19,6 +19,7 @@ from fbrag_cli.errors import ExitCode, FbragError
 from fbrag_cli.evaluation.speed import MEASURES, Measures, Workload, measure_model, measure_text, synthetic
 from fbrag_cli.session.memory import peak_memory_mb
 from fbrag_cli.session.settings import CacheSettings, ModelSettings
+from fbrag_cli.settings import knob
 from fbrag_cli.text.printable import one_line
 from fbrag_cli.text.table import aligned
 
@@ -29,22 +30,20 @@ _WORDS = 150_000  # of the synthetic text: a long novel
 
 
 class BenchOptions(Options):
+    group = "Bench"
+
     documents: list[str] = arguments("a document whose text is read (invented words)", "[DOC]")
-    tokens: str | None = option(
-        None, "--tokens", help="lengths of prompts: 8k,32k (8k on a GPU, 1k on a CPU)", group="Bench", metavar="N,…", envvar=None
-    )
-    samples: int | None = option(
-        None, "--samples", help="samples written at once (5 on a GPU, 3 on a CPU)", group="Bench", metavar="K", min=1, max=64
-    )
-    repeat: int = option(3, "--repeat", help="number of rounds (3)", group="Bench", metavar="N", min=1, envvar=None)
-    json: bool = option(False, "--json", help="one JSON object", group="Output", envvar=None)
-    maximum: str | None = option(
+    tokens: str | None = knob(None, "lengths of prompts: 8k,32k (8k on a GPU, 1k on a CPU)", variables=(), metavar="N,…")
+    samples: int | None = knob(None, "samples written at once (5 on a GPU, 3 on a CPU)", metavar="K", minimum=1, maximum=64)
+    repeat: int = knob(3, "number of rounds", variables=(), metavar="N", minimum=1)
+    json: bool = knob(False, "one JSON object", group="Output", variables=())
+    maximum: str | None = knob(
         None,
-        "--max",
-        help="exit 1 where a median is above: first_token=3s,load=1s",
+        "exit 1 where a median is above: first_token=3s,load=1s",
+        flags=("--max",),
         group="Output",
+        variables=(),
         metavar="NAME=S,…",
-        envvar=None,
     )
 
 

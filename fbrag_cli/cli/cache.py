@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from fbrag_cli.cli.command import Group
 from fbrag_cli.cli.console import Console
-from fbrag_cli.cli.options import Options, configured, option
+from fbrag_cli.cli.options import Options, configured
 from fbrag_cli.errors import ExitCode, FbragError
+from fbrag_cli.settings import knob
 from fbrag_cli.storage.cache import Cache
 from fbrag_cli.storage.places import cache_dir, is_nowhere
 from fbrag_cli.text.near import suggestion
@@ -28,25 +29,20 @@ _ELSEWHERE = "set FBRAG_CACHE_DIR to another folder"
 
 
 class SizeOptions(Options):
-    json: bool = option(False, "--json", help="one JSON object", group="Output", envvar=None)
+    group = "Output"
+
+    json: bool = knob(False, "one JSON object", variables=())
 
 
 class ClearOptions(Options):
-    older_than: str | None = option(
+    group = "Clear"
+
+    older_than: str | None = knob(None, "only entries not used for so long: 30d, 12h, 2w (all)", variables=(), metavar="AGE")
+    kind: str | None = knob(
         None,
-        "--older-than",
-        help="only entries not used for so long: 30d, 12h, 2w (all)",
-        group="Clear",
-        metavar="AGE",
-        envvar=None,
-    )
-    kind: str | None = option(
-        None,
-        "--kind",
-        help="only entries of this kind, as 'fbrag cache size' lists it (all)",
-        group="Clear",
+        "only entries of this kind, as 'fbrag cache size' lists it (all)",
+        variables=(),
         metavar="KIND",
-        envvar=None,
         autocompletion=lambda: list(_KINDS),
     )
 

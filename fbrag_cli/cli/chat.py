@@ -19,7 +19,7 @@ from fbrag_cli.cli.command import command
 from fbrag_cli.cli.console import Console
 from fbrag_cli.cli.live import ProgressLine, progress_line
 from fbrag_cli.cli.method_options import MethodOptions
-from fbrag_cli.cli.options import AnswerOptions, Options, PasswordOptions, RunOptions, arguments, check_outputs, option
+from fbrag_cli.cli.options import AnswerOptions, Options, PasswordOptions, RunOptions, arguments, check_outputs
 from fbrag_cli.cli.session import open_session
 from fbrag_cli.cli.signals import ctrl_c
 from fbrag_cli.cli.streams import open_output, print_after_error, read_password
@@ -33,6 +33,7 @@ from fbrag_cli.session.memory import peak_memory_mb
 from fbrag_cli.session.models import ModelPool
 from fbrag_cli.session.session import Session
 from fbrag_cli.session.settings import CacheSettings, DocumentSettings, ModelSettings
+from fbrag_cli.settings import knob
 from fbrag_cli.text.near import suggestion
 from fbrag_cli.text.printable import counted, dumps, one_line
 from fbrag_cli.text.table import columns_of
@@ -47,23 +48,19 @@ _ROWS = 20  # chunks of /explain, as of `fbrag explain`
 
 
 class ChatOptions(PasswordOptions):
+    group = "Output"
+
     documents: list[str] = arguments("documents; of a folder, all its files", "DOC...")
-    format: str = option(
+    format: str = knob(
         "text",
-        "-f",
-        "--format",
-        help="form of the answers: text, json (an object and a line for each question; also: jsonl) or md (text)",
-        group="Output",
+        "form of the answers: text, json (an object and a line for each question; also: jsonl) or md",
+        flags=("-f", "--format"),
         choices=("text", "json", "jsonl", "md"),
     )
-    json: bool = option(False, "--json", help="short for --format json", group="Output", envvar=None)
-    exit_zero: bool = option(False, "--exit-zero", help="exit 0 also where nothing is found", group="Output")
-    plain: bool = option(
-        False,
-        "--plain",
-        help="ask each question as it is typed: none is made whole from those before it",
-        group="Method",
-        once=True,
+    json: bool = knob(False, "short for --format json", variables=())
+    exit_zero: bool = knob(False, "exit 0 also where nothing is found")
+    plain: bool = knob(
+        False, "ask each question as it is typed: none is made whole from those before it", group="Method", once=True
     )
 
 

@@ -21,9 +21,9 @@ from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 from fbrag_cli.cli.argv import value_of
 from fbrag_cli.cli.completion import usable_models
 from fbrag_cli.cli.console import Console
-from fbrag_cli.cli.options import ARGUMENTS, CANCELLATION, GlobalOptions, Layer, Options, leaves, made, option, warn_of_unknown
+from fbrag_cli.cli.options import ARGUMENTS, CANCELLATION, GlobalOptions, Layer, Options, leaves, made, warn_of_unknown
 from fbrag_cli.errors import ExitCode, FbragError
-from fbrag_cli.settings import Setting, effective, settings_of
+from fbrag_cli.settings import Setting, effective, knob, settings_of
 from fbrag_cli.storage.config_file import load, locate
 from fbrag_cli.text.near import suggestion
 from fbrag_cli.text.printable import counted
@@ -238,7 +238,7 @@ class Command(_Helping, TyperCommand):
         return found
 
     def _meant(self, name: str, otherwise: str) -> str:
-        if (other := self.settings.get(name.replace("-", "_"))) and not other.expert and other.flags:
+        if (other := self.settings.get(name.replace("-", "_"))) and not other.expert and other.group != ARGUMENTS:
             return f"it is an option: {other.long_flag}"
         return suggestion(name, [_hyphened(each) for each in self.experts], otherwise)
 
@@ -329,22 +329,21 @@ def _show(ctx: Any, parameter: Any, asked: bool | None, *, of_all: bool) -> None
 
 
 class _HelpOptions(Options):
-    help: bool = option(
+    group = "Global"
+
+    help: bool = knob(
         False,
-        "-h",
-        "--help",
-        help="show this help",
-        group="Global",
-        envvar=None,
+        "show this help",
+        flags=("-h", "--help"),
+        variables=(),
         is_eager=True,
         expose_value=False,
         callback=partial(_show, of_all=False),
     )
-    help_all: bool = option(
+    help_all: bool = knob(
         False,
-        help="show this help with all options",
-        group="Global",
-        envvar=None,
+        "show this help with all options",
+        variables=(),
         is_eager=True,
         expose_value=False,
         callback=partial(_show, of_all=True),
@@ -360,14 +359,14 @@ def _list(ctx: Any, parameter: Any, given: list[str] | None) -> list[str] | None
 
 
 class _SetOption(Options):
-    set: list[str] = option(
+    group = "Run"
+
+    set: list[str] = knob(
         (),
-        "-s",
-        "--set",
-        help="another setting, as top-k=20, once for each; 'list' prints them",
-        group="Run",
+        "another setting, as top-k=20, once for each; 'list' prints them",
+        flags=("-s", "--set"),
+        variables=(),
         metavar="NAME=VALUE",
-        envvar=None,
         is_eager=True,
         callback=_list,
         autocompletion=lambda ctx: [f"{_hyphened(name)}=" for name in ctx.command.experts],

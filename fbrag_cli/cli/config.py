@@ -8,8 +8,9 @@ from typing import Any
 from fbrag_cli.cli.command import Group
 from fbrag_cli.cli.completion import usable_models
 from fbrag_cli.cli.console import Console
-from fbrag_cli.cli.options import Options, argument, find_key, known_keys, option, value_of, warn_of_unknown
+from fbrag_cli.cli.options import Options, argument, find_key, known_keys, value_of, warn_of_unknown
 from fbrag_cli.errors import ExitCode, FbragError
+from fbrag_cli.settings import knob
 from fbrag_cli.storage.config_file import ConfigFile, load, locate, set_value, toml, unset_value
 from fbrag_cli.text.printable import dumps, printable
 
@@ -27,8 +28,10 @@ config = Group("config", HELP)
 
 
 class ShowOptions(Options):
-    origin: bool = option(False, "--origin", help="add where each value comes from", group="Output", envvar=None)
-    json: bool = option(False, "--json", help="one JSON object", group="Output", envvar=None)
+    group = "Output"
+
+    origin: bool = knob(False, "add where each value comes from", variables=())
+    json: bool = knob(False, "one JSON object", variables=())
 
 
 def _words(context: Any) -> list[str]:

@@ -8,8 +8,9 @@ from typing import Any
 
 from fbrag_cli.cli.command import command
 from fbrag_cli.cli.console import Console
-from fbrag_cli.cli.options import Options, known_keys, option, value_of
+from fbrag_cli.cli.options import Options, known_keys, value_of
 from fbrag_cli.errors import ExitCode, FbragError
+from fbrag_cli.settings import knob
 from fbrag_cli.text.printable import dumps, one_line
 from fbrag_cli.text.table import columns_of
 from fbrag_cli.text.terminal import BOLD, ERROR, Styled
@@ -19,8 +20,10 @@ _MARGIN = "      "  # before what goes on below a finding, and its fix
 
 
 class DoctorOptions(Options):
-    json: bool = option(False, help="one JSON object", group="Output", envvar=None)
-    no_gpu_probe: bool = option(False, help="leave GPUs and their drivers alone", group="Run")
+    group = "Output"
+
+    json: bool = knob(False, "one JSON object", variables=())
+    no_gpu_probe: bool = knob(False, "leave GPUs and their drivers alone", group="Run")
 
 
 @command(DoctorOptions)

@@ -17,13 +17,14 @@ from fbrag_cli.cli.completion import method_list
 from fbrag_cli.cli.console import Console
 from fbrag_cli.cli.live import progress_line
 from fbrag_cli.cli.method_options import CHUNK_WORDS, RETRIEVER, ComparedOptions
-from fbrag_cli.cli.options import Options, RunOptions, arguments, check_outputs, option
+from fbrag_cli.cli.options import Options, RunOptions, arguments, check_outputs
 from fbrag_cli.cli.session import open_session
 from fbrag_cli.cli.signals import limit_time
 from fbrag_cli.errors import ExitCode, FbragError
 from fbrag_cli.installation import extra
 from fbrag_cli.methods.registry import DEFAULT, PLAIN, PRESETS, names
 from fbrag_cli.session.settings import CacheSettings, ModelSettings
+from fbrag_cli.settings import knob
 from fbrag_cli.storage.files import files_of, not_writable, whole_file
 
 if TYPE_CHECKING:
@@ -38,75 +39,66 @@ _LISTED: Any = {"separator": ","}
 
 
 class EvalOptions(Options):
+    group = "Compare"
+
     arguments: list[str] = arguments("files of questions (JSONL, plain or gzip), or folders of them", "DATA...", required=True)
-    limit: int | None = option(None, help="rows of each file, drawn by --seed (all)", group="Data", metavar="N", min=1)
-    seed: int = option(0, help="seed of the rows and the samples (0)", group="Data", metavar="N", min=0)
-    method: list[str] = option(
-        (DEFAULT,),
-        help=f"{', '.join(names())}; {_LISTS}",
-        group="Compare",
-        metavar="NAMES",
-        autocompletion=method_list,
-        **_LISTED,
+    limit: int | None = knob(None, "rows of each file, drawn by --seed (all)", group="Data", metavar="N", minimum=1)
+    seed: int = knob(0, "seed of the rows and the samples (0)", group="Data", metavar="N", minimum=0, varies="")
+    method: list[str] = knob(
+        (DEFAULT,), f"{', '.join(names())}; {_LISTS}", metavar="NAMES", autocompletion=method_list, varies="", **_LISTED
     )
-    preset: list[str] = option(
+    preset: list[str] = knob(
         (PLAIN,),
-        help=f"settings of 'fbrag ask --fast' and the like: {', '.join((PLAIN, *PRESETS))}; {_LISTS} ({PLAIN})",
-        group="Compare",
+        f"settings of 'fbrag ask --fast' and the like: {', '.join((PLAIN, *PRESETS))}; {_LISTS} ({PLAIN})",
         choices=(PLAIN, *PRESETS),
         metavar="NAMES",
+        varies="",
         **_LISTED,
     )
-    preset_fast: bool = option(False, "--fast", help="short for --preset fast", group="Compare", envvar=None)
-    preset_thorough: bool = option(False, "--thorough", help="short for --preset thorough", group="Compare", envvar=None)
-    retriever: list[str] = option(("bm25",), help=RETRIEVER, group="Compare", metavar="NAMES", **_LISTED)
-    chunk_words: int | None = option(None, help=CHUNK_WORDS, group="Compare", metavar="N", min=1)
-    retrieval_only: bool = option(
-        False, "--retrieval-only", help="answer nothing: needs no large model", group="Run", envvar=None
-    )
-    prompts: str | None = option(
+    preset_fast: bool = knob(False, "short for --preset fast", flags=("--fast",), variables=())
+    preset_thorough: bool = knob(False, "short for --preset thorough", flags=("--thorough",), variables=())
+    retriever: list[str] = knob(("bm25",), RETRIEVER, metavar="NAMES", varies="", **_LISTED)
+    chunk_words: int | None = knob(None, CHUNK_WORDS, metavar="N", minimum=1)
+    retrieval_only: bool = knob(False, "answer nothing: needs no large model", group="Run", variables=())
+    prompts: str | None = knob(
         None,
-        "--prompts",
-        help="a benchmark's prompts and limits in place of ours: JSON, by data set; FILE:NAME for one set's",
+        "a benchmark's prompts and limits in place of ours: JSON, by data set; FILE:NAME for one set's",
         group="Run",
         metavar="FILE",
     )
-    max_tokens: int | None = option(
-        None, "--max-tokens", help="length limit of an answer (that of --prompts, else 64)", group="Run", metavar="N", min=1
+    max_tokens: int | None = knob(
+        None, "length limit of an answer (that of --prompts, else 64)", group="Run", metavar="N", minimum=1
     )
-    abstain: bool | None = option(
+    abstain: bool | None = knob(
         None,
-        "--abstain/--no-abstain",
-        help="check each answer, and measure how often it is declined (where a data set has rows without an answer)",
+        "check each answer, and measure how often it is declined (where a data set has rows without an answer)",
+        flags=("--abstain/--no-abstain",),
         group="Run",
     )
-    output: str = option(
-        "eval.jsonl", "-o", "--output", help="file of rows, written as they come (eval.jsonl)", group="Output", metavar="FILE"
+    output: str = knob(
+        "eval.jsonl", "file of rows, written as they come", flags=("-o", "--output"), group="Output", metavar="FILE"
     )
-    restart: bool = option(False, "--restart", help="begin anew, whatever the output file holds", group="Run", envvar=None)
-    compare: str | None = option(
+    restart: bool = knob(False, "begin anew, whatever the output file holds", group="Run", variables=())
+    compare: str | None = knob(
         None,
-        "--compare",
-        help="paired differences from a configuration of this run, by its label, or from another file of rows",
+        "paired differences from a configuration of this run, by its label, or from another file of rows",
         group="Output",
+        variables=(),
         metavar="NAME|FILE",
-        envvar=None,
     )
-    plots: str | None = option(
-        None, "--plots", help="folder for figures of the rows, PNG and SVG", group="Output", metavar="FOLDER", envvar=None
-    )
-    minimum: str | None = option(
+    plots: str | None = knob(None, "folder for figures of the rows, PNG and SVG", group="Output", variables=(), metavar="FOLDER")
+    minimum: str | None = knob(
         None,
-        "--min",
-        help="exit 1 where a mean is lower: f1=0.4,evidence_recall=0.8",
+        "exit 1 where a mean is lower: f1=0.4,evidence_recall=0.8",
+        flags=("--min",),
         group="Output",
+        variables=(),
         metavar="NAME=X,…",
-        envvar=None,
     )
-    format: Literal["text", "md", "json"] = option(
-        "text", "-f", "--format", help="form of the report (text)", group="Output", ignored=("jsonl",)
+    format: Literal["text", "md", "json"] = knob(
+        "text", "form of the report", flags=("-f", "--format"), group="Output", ignored=("jsonl",)
     )
-    json: bool = option(False, "--json", help="short for --format json", group="Output", envvar=None)
+    json: bool = knob(False, "short for --format json", group="Output", variables=())
 
     @property
     def form(self) -> str:
@@ -231,20 +223,21 @@ def _draw(rows: Sequence[Result], comparisons: Sequence[Report], folder: Path, c
 
 
 def _configurations(command: EvalCommand, *, on_gpu: bool) -> list[Configuration]:
-    from fbrag_cli.evaluation.configurations import Grid
+    from fbrag_cli.evaluation.configurations import combinations
     from fbrag_cli.models.catalogue import load_catalogue
 
     options, models, catalogue = command.eval, command.models, load_catalogue()
-    grid = Grid(
+    return combinations(
         methods=options.method,
         presets=options.presets,
         small=[name.strip() for name in (models.small or catalogue.default_small).split(",")],
         retrievers=options.retriever,
         large=None if options.retrieval_only else (models.large or catalogue.default_large),
         settings=command.compared.lists,
+        given=command.compared.given,
         chunk_words=options.chunk_words,
         prompts=options.prompts,
         max_tokens=options.max_tokens,
         seed=options.seed,
+        on_gpu=on_gpu,
     )
-    return grid.configurations(on_gpu=on_gpu)

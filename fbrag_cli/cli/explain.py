@@ -8,21 +8,22 @@ from typing import Literal, TextIO
 
 from fbrag_cli.cli.command import command
 from fbrag_cli.cli.console import Console
-from fbrag_cli.cli.options import ExplainOptions, OutputOptions, option
+from fbrag_cli.cli.options import ExplainOptions, OutputOptions
 from fbrag_cli.cli.question import QuestionOptions, collect, open_question, planned, read_question
 from fbrag_cli.cli.usage import check_no_address
 from fbrag_cli.errors import ExitCode, FbragError
 from fbrag_cli.session.memory import peak_memory_mb
 from fbrag_cli.session.session import Session
+from fbrag_cli.settings import knob
 from fbrag_cli.text.printable import counted, dumps, one_line
 from fbrag_cli.text.table import columns_of
 from fbrag_cli.trace import Trace
 
 
 class ExplainOutput(OutputOptions):
-    format: Literal["text", "json"] = option(
-        "text", "-f", "--format", help="text or json (text)", group="Output", ignored=("jsonl", "md")
-    )
+    group = "Output"
+
+    format: Literal["text", "json"] = knob("text", "text or json", flags=("-f", "--format"), ignored=("jsonl", "md"))
 
 
 class ExplainCommand(QuestionOptions):

@@ -17,11 +17,12 @@ from fbrag_cli.cli.argv import COMMANDS, in_json, with_options_for_words
 from fbrag_cli.cli.command import Group
 from fbrag_cli.cli.completion import INSTRUCTION, SHELLS, complete, install_script, show_script
 from fbrag_cli.cli.console import Console
-from fbrag_cli.cli.options import CANCELLATION, GlobalOptions, option
+from fbrag_cli.cli.options import CANCELLATION, GlobalOptions
 from fbrag_cli.cli.signals import Terminated, handle_signals
 from fbrag_cli.cli.streams import open_streams, print_after_error
 from fbrag_cli.errors import ExitCode, FbragError, lacking
 from fbrag_cli.generation.process import set_environment
+from fbrag_cli.settings import knob
 from fbrag_cli.text.printable import byte_size, dumps
 
 HELP = """Answers from a long document, with the chunks that they rest on. On your own machine.
@@ -149,35 +150,33 @@ def _commit() -> str | None:
 class RootOptions(GlobalOptions):
     """The options that may stand before the command."""
 
-    version: bool = option(
+    group = "Global"
+
+    version: bool = knob(
         False,
-        "-V",
-        "--version",
-        help="print the version; with -v also llama.cpp's build and devices",
-        group="Global",
-        envvar=None,
+        "print the version; with -v also llama.cpp's build and devices",
+        flags=("-V", "--version"),
+        variables=(),
         is_eager=True,
         expose_value=False,
         callback=_print_version,
     )
-    show_completion: str | None = option(
+    show_completion: str | None = knob(
         None,
-        help="print the script of tab completion for a shell",
-        group="Global",
+        "print the script of tab completion for a shell",
+        variables=(),
         choices=SHELLS,
         metavar="SHELL",
-        envvar=None,
         is_eager=True,
         expose_value=False,
         callback=show_script,
     )
-    install_completion: str | None = option(
+    install_completion: str | None = knob(
         None,
-        help="install that script: bash, zsh, fish, powershell or pwsh",
-        group="Global",
+        "install that script: bash, zsh, fish, powershell or pwsh",
+        variables=(),
         choices=SHELLS,
         metavar="SHELL",
-        envvar=None,
         is_eager=True,
         expose_value=False,
         callback=install_script,

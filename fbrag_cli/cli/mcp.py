@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 from fbrag_cli.cli.command import command
 from fbrag_cli.cli.console import Console
-from fbrag_cli.cli.options import Options, option
+from fbrag_cli.cli.options import Options
 from fbrag_cli.errors import ExitCode, FbragError
 from fbrag_cli.session.settings import CacheSettings, ModelSettings
+from fbrag_cli.settings import knob
 
 if TYPE_CHECKING:
     from fbrag_cli.serving.desk import Desk
@@ -20,12 +21,10 @@ if TYPE_CHECKING:
 
 
 class McpOptions(Options):
-    allow: list[str] = option(
-        (),
-        "--allow",
-        help="a folder whose files may be read; may be given several times (the working folder)",
-        group="Document",
-        metavar="DIR",
+    group = "Document"
+
+    allow: list[str] = knob(
+        (), "a folder whose files may be read; may be given several times (the working folder)", metavar="DIR"
     )
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from fbrag_cli.cli.options import Layer, Options, option
+from fbrag_cli.cli.options import Layer, Options
 from fbrag_cli.methods.method import Method
 from fbrag_cli.methods.registry import DEFAULT, METHODS, all_settings, choose_method, find_method, names, resolved
-from fbrag_cli.settings import Setting
+from fbrag_cli.settings import Setting, knob
 
 _NAMES = tuple(sorted(names(), key=lambda name: name != DEFAULT))  # the default first
 _OTHERS = ", ".join(f"{each.chunk_words} for {each.name}" for each in METHODS if each.chunk_words != Method.chunk_words)
@@ -21,20 +21,15 @@ RETRIEVER = "what ranks the chunks: bm25, or an embedding model: a GGUF file, a 
 class MethodOptions(Options):
     """The options that every method has, and all settings of the methods. Raises FbragError as `registry.resolved`."""
 
-    method: str = option(DEFAULT, help=f"way to answer: {', '.join(_NAMES)}", group="Method", choices=_NAMES, metavar="NAME")
-    fast: bool = option(
-        False, help="retrieve by the question alone, answer without a check: one model call, 0.6 of the time", group="Method"
-    )
-    thorough: bool = option(False, help="answer from 10 chunks (as on a GPU): more evidence, 1.6 times as long", group="Method")
-    chunk_words: int | None = option(None, help=CHUNK_WORDS, group="Method", metavar="N", min=1)
-    retriever: str = option("bm25", help=RETRIEVER, group="Method", metavar="NAME")
-    prompts: str | None = option(
-        None,
-        help="file with a benchmark's prompts: JSON; FILE:NAME where it has several",
-        group="Method",
-        metavar="FILE",
-        expert=True,
-        varies="ours",
+    group = "Method"
+
+    method: str = knob(DEFAULT, f"way to answer: {', '.join(_NAMES)}", choices=_NAMES, metavar="NAME", varies="")
+    fast: bool = knob(False, "retrieve by the question alone, answer without a check: one model call, 0.6 of the time")
+    thorough: bool = knob(False, "answer from 10 chunks (as on a GPU): more evidence, 1.6 times as long")
+    chunk_words: int | None = knob(None, CHUNK_WORDS, metavar="N", minimum=1)
+    retriever: str = knob("bm25", RETRIEVER, metavar="NAME", varies="")
+    prompts: str | None = knob(
+        None, "file with a benchmark's prompts: JSON; FILE:NAME where it has several", metavar="FILE", expert=True, varies="ours"
     )
     borrowed: ClassVar[dict[str, Setting]] = all_settings()
 
@@ -54,13 +49,16 @@ class MethodOptions(Options):
 
 
 class ComparedOptions(Options):
-    """The settings of the methods that an evaluation compares: each takes a list of values, by --set."""
+    """The settings of the methods that an evaluation compares: each takes a list of values, by --set.
+
+    lists: values by name. given: the names that the command line has.
+    """
 
     borrowed: ClassVar[dict[str, Setting]] = {
         name: replace(each, expert=True, separator=",") for name, each in all_settings().items() if each.compared
     }
 
     def __init__(self, *layers: Layer) -> None:
-        self.lists: dict[str, list[Any]] = {
-            name: values for layer in layers for name, values in layer.items() if name in self.borrowed
-        }
+        of_layers = [{name: values for name, values in layer.items() if name in self.borrowed} for layer in layers]
+        self.lists: dict[str, list[Any]] = {name: values for layer in of_layers for name, values in layer.items()}
+        self.given = [*of_layers[-1]]

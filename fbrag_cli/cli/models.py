@@ -11,7 +11,7 @@ from typing import Literal
 from fbrag_cli.cli.command import Group
 from fbrag_cli.cli.completion import model_names
 from fbrag_cli.cli.console import Console
-from fbrag_cli.cli.options import Options, argument, configured, option
+from fbrag_cli.cli.options import Options, argument, configured
 from fbrag_cli.errors import ExitCode, FbragError
 from fbrag_cli.generation.server.address import is_server
 from fbrag_cli.models.advice import advise, described
@@ -20,6 +20,7 @@ from fbrag_cli.models.pull import plan, read_spec
 from fbrag_cli.models.pull import pull as pull_model
 from fbrag_cli.models.store import check, describe, files_of, installed, locate, remove, resolve, stored_path
 from fbrag_cli.render.model_list import advice_record, record, table
+from fbrag_cli.settings import knob
 from fbrag_cli.storage.places import models_dir
 from fbrag_cli.text.printable import byte_size, dumps, printable
 
@@ -41,28 +42,20 @@ _names = partial(argument, autocompletion=model_names)
 
 
 class ListOptions(Options):
-    all: bool = option(
-        False, "--all", help="also models that can be fetched, and whether they fit this machine", group="Output", envvar=None
-    )
-    json: bool = option(False, "--json", help="one JSON object", group="Output", envvar=None)
+    group = "Output"
+
+    all: bool = knob(False, "also models that can be fetched, and whether they fit this machine", variables=())
+    json: bool = knob(False, "one JSON object", variables=())
 
 
 class PullOptions(Options):
+    group = "Pull"
+
     names: list[str] = _names("names from 'list --all', hf:ORG/REPO/FILE or a URL (the default pair)", "NAME", default=())
-    role: Role | None = option(
-        None,
-        "--role",
-        help="small or large: print how to use it; without a NAME, fetch the default one",
-        group="Pull",
-        envvar=None,
-    )
-    suggested: bool = option(
-        False, "--suggested", help="the pair that 'list --all' suggests for this machine", group="Pull", envvar=None
-    )
-    sha256: str | None = option(
-        None, "--sha256", help="the SHA-256 that the file must have; a URL needs it", group="Pull", metavar="HEX", envvar=None
-    )
-    dry_run: bool = option(False, "--dry-run", help="print addresses and sizes; fetch nothing", group="Pull", envvar=None)
+    role: Role | None = knob(None, "small or large: print how to use it; without a NAME, fetch the default one", variables=())
+    suggested: bool = knob(False, "the pair that 'list --all' suggests for this machine", variables=())
+    sha256: str | None = knob(None, "the SHA-256 that the file must have; a URL needs it", variables=(), metavar="HEX")
+    dry_run: bool = knob(False, "print addresses and sizes; fetch nothing", variables=())
 
 
 class InstalledNames(Options):

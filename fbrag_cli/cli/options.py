@@ -11,7 +11,7 @@ import re
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import MISSING, field, is_dataclass
+from dataclasses import MISSING, is_dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal, get_type_hints
@@ -20,7 +20,7 @@ from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.cli.console import ColorMode, Console
 from fbrag_cli.errors import FbragError
 from fbrag_cli.session.settings import CacheSettings, DocumentSettings, ModelSettings
-from fbrag_cli.settings import Effective, Setting, effective, settings_of
+from fbrag_cli.settings import Effective, Setting, effective, knob, settings_of
 from fbrag_cli.storage.config_file import Config, ConfigFile, load, locate
 from fbrag_cli.text.near import suggestion
 from fbrag_cli.text.printable import seconds_of
@@ -33,7 +33,7 @@ Layer = Mapping[str, Any]
 
 
 class Options:
-    """A group of options: its fields are made by `option`, or are groups. Commands make one of layers of values, the last of
+    """A group of options: its fields are made by `knob`, or are groups. Commands make one of layers of values, the last of
     which counts most.
 
     A plain class, since dozens of dataclasses would take a tenth of the start.
@@ -79,29 +79,16 @@ def leaves(group: type[Any]) -> Iterator[type[Any]]:
 # -- declarations ----------------------------------------------------------------------------------------------------------------
 
 
-def option(default: Any, *flags: str, help: str, group: str, **about: Any) -> Any:
-    """A field that is an option of the command line, and has its default in its help.
-
-    about: fields of `Setting`, of which min, max and envvar (None: no variable) are short for others; and what Typer alone reads.
-    """
-    if "envvar" in about:
-        about["variables"] = tuple(about.pop("envvar") or ())
-    known = {"minimum": about.pop("min", None), "maximum": about.pop("max", None)}
-    known |= {name: about.pop(name) for name in [*about] if name in Setting.__dataclass_fields__}
-    setting = {"help": help, "varies": "", "group": group, "flags": flags, "option": about, **known}
-    return field(default=default, metadata={"setting": setting})
-
-
 def arguments(help: str, metavar: str, *, required: bool = False) -> Any:
     """A field that is all arguments of the command line."""
-    return option((), help=help, group=ARGUMENTS, metavar=metavar, envvar=None, required=required)
+    return knob((), help, group=ARGUMENTS, metavar=metavar, variables=(), required=required)
 
 
 def argument(help: str, metavar: str, *, default: Any = MISSING, autocompletion: Callable[..., list[str]]) -> Any:
     """A field that is an argument, required without a default. autocompletion: returns the words that it may be."""
     required = default is MISSING
-    about: Any = {"metavar": metavar, "envvar": None, "required": required, "autocompletion": autocompletion}
-    return option(None if required else default, help=help, group=ARGUMENTS, **about)
+    about: Any = {"required": required, "autocompletion": autocompletion}
+    return knob(None if required else default, help, group=ARGUMENTS, metavar=metavar, variables=(), **about)
 
 
 #: The group of what is no option.
@@ -111,21 +98,26 @@ ARGUMENTS = "Arguments"
 class GlobalOptions(Options):
     """May stand before or after the command; what stands after it counts more, and -q and -v add up."""
 
-    quiet: int = option(
-        0, "-q", "--quiet", help="no messages but errors; -qq: no messages at all", group="Global", count=True, envvar=None
+    group = "Global"
+
+    quiet: int = knob(
+        0, "no messages but errors; -qq: no messages at all", flags=("-q", "--quiet"), variables=(), count=True, varies=""
     )
-    verbose: int = option(
-        0, "-v", "--verbose", help="decisions and timings; -vv: llama.cpp's own log", group="Global", count=True, envvar=None
+    verbose: int = knob(
+        0, "decisions and timings; -vv: llama.cpp's own log", flags=("-v", "--verbose"), variables=(), count=True, varies=""
     )
-    color: ColorMode = option(
-        "auto", "--color", help="colour: auto, always or never (auto; NO_COLOR and FORCE_COLOR count)", group="Global"
+    color: ColorMode = knob("auto", "colour: auto, always or never (auto; NO_COLOR and FORCE_COLOR count)", varies="")
+    no_progress: bool = knob(False, "no bars and no preview: a plain line for each stage")
+    offline: bool = knob(
+        False,
+        "make no network connection",
+        variables=(
+            "FBRAG_OFFLINE",
+            "HF_HUB_OFFLINE",
+        ),
     )
-    no_progress: bool = option(False, help="no bars and no preview: a plain line for each stage", group="Global")
-    offline: bool = option(False, help="make no network connection", group="Global", envvar=["FBRAG_OFFLINE", "HF_HUB_OFFLINE"])
-    yes: bool = option(False, "-y", "--yes", help="accept the download of models, and confirmations", group="Global", once=True)
-    config: str | None = option(
-        None, help="another configuration file; 'none' for none", group="Global", metavar="FILE", envvar=None
-    )
+    yes: bool = knob(False, "accept the download of models, and confirmations", flags=("-y", "--yes"), once=True)
+    config: str | None = knob(None, "another configuration file; 'none' for none", variables=(), metavar="FILE")
 
     def console(self, cancellation: Cancellation | None = None) -> Console:
         return Console(
@@ -140,9 +132,9 @@ class GlobalOptions(Options):
 
 
 class PasswordOptions(Options):
-    password_file: str | None = option(
-        None, help="file with the password of an encrypted PDF; '-' is stdin", group="Document", metavar="FILE", once=True
-    )
+    group = "Document"
+
+    password_file: str | None = knob(None, "file with the password of an encrypted PDF; '-' is stdin", metavar="FILE", once=True)
 
 
 class DocumentOptions(PasswordOptions):
@@ -156,37 +148,29 @@ FORMATS = ("text", "json", "jsonl", "md")
 
 
 class OutputOptions(Options):
-    format: Literal["text", "json", "jsonl", "md"] = option(
-        "text",
-        "-f",
-        "--format",
-        help="form of the output: text, json, jsonl (events as they happen) or md (text)",
-        group="Output",
+    group = "Output"
+
+    format: Literal["text", "json", "jsonl", "md"] = knob(
+        "text", "form of the output: text, json, jsonl (events as they happen) or md", flags=("-f", "--format")
     )
-    json: bool = option(False, help="short for --format json", group="Output", envvar=None)
-    output: str = option(
+    json: bool = knob(False, "short for --format json", variables=())
+    output: str = knob(
         "-",
-        "-o",
-        "--output",
-        help="file for the output, written whole or not at all (stdout)",
-        group="Output",
+        "file for the output, written whole or not at all (stdout)",
+        flags=("-o", "--output"),
         metavar="FILE",
         once=True,
+        varies="",
     )
-    html: str | None = option(
-        None,
-        help="file for a page as well: the documents with their chunks and scores",
-        group="Output",
-        metavar="FILE",
-        envvar=None,
+    html: str | None = knob(
+        None, "file for a page as well: the documents with their chunks and scores", variables=(), metavar="FILE"
     )
-    open: bool = option(
+    open: bool = knob(
         False,
-        help="open that page in the browser; without --html it is a private file in the temporary folder, which stays",
-        group="Output",
-        envvar=None,
+        "open that page in the browser; without --html it is a private file in the temporary folder, which stays",
+        variables=(),
     )
-    exit_zero: bool = option(False, help="exit 0 also where nothing is found", group="Output")
+    exit_zero: bool = knob(False, "exit 0 also where nothing is found")
 
     @property
     def form(self) -> str:
@@ -194,44 +178,45 @@ class OutputOptions(Options):
 
 
 class AnswerOptions(Options):
-    answer_only: bool = option(False, "-a", "--answer-only", help="print the answer and nothing else", group="Output")
-    sources: Literal["cited", "all", "none"] = option(
-        "cited",
-        help="print the cited sources with their lines and the others in a line each, all with their lines, or none (cited)",
-        group="Output",
+    group = "Output"
+
+    answer_only: bool = knob(False, "print the answer and nothing else", flags=("-a", "--answer-only"))
+    sources: Literal["cited", "all", "none"] = knob(
+        "cited", "print the cited sources with their lines and the others in a line each, all with their lines, or none"
     )
-    context: int = option(
+    context: int = knob(
         1,
-        "-C",
-        "--context",
-        help="lines around the sentence of a source, of prose to the end of a sentence; 0: the sentence alone (1)",
-        group="Output",
+        "lines around the sentence of a source, of prose to the end of a sentence; 0: the sentence alone",
+        flags=("-C", "--context"),
         metavar="N",
-        min=0,
+        minimum=0,
     )
-    full: bool = option(False, help="print whole chunks", group="Output")
+    full: bool = knob(False, "print whole chunks")
+
+
+#: Seconds of a time limit, three years; timers of macOS take no more.
+LONGEST = 1e8
 
 
 class RunOptions(Options):
-    timeout: float | None = option(
-        None,
-        help="give up after so many seconds, with exit code 5",
-        group="Run",
-        metavar="SECONDS",
-        min=0.001,
-        max=1e8,  # three years; timers of macOS take no more
+    group = "Run"
+
+    timeout: float | None = knob(
+        None, "give up after so many seconds, with exit code 5", metavar="SECONDS", minimum=0.001, maximum=LONGEST
     )
 
 
 class ParallelOptions(Options):
-    parallel: str = option(
+    group = "Run"
+
+    parallel: str = knob(
         "auto",
-        help="questions decoded at once, auto or a number; above 1, answers may differ by rounding (auto; on a CPU 1)",
-        group="Run",
+        "questions decoded at once, auto or a number; above 1, answers may differ by rounding (auto; on a CPU 1)",
         metavar="N",
         words=("auto",),
-        min=1,
-        max=64,
+        minimum=1,
+        maximum=64,
+        varies="",
     )
 
     @property
@@ -241,98 +226,93 @@ class ParallelOptions(Options):
 
 
 class QuestionRunOptions(RunOptions):
-    dry_run: bool = option(False, help="read, chunk, count and plan; run no model", group="Run", envvar=None)
-    more: int = option(
+    group = "Run"
+
+    dry_run: bool = knob(False, "read, chunk, count and plan; run no model", variables=())
+    more: int = knob(
         0,
-        help="read the next passages too, for the same question again: twice as much; --more --more: three times",
+        "read the next passages too, for the same question again: twice as much; --more --more: three times",
         group="Method",
+        variables=(),
         count=True,
-        envvar=None,
+        varies="",
     )
 
 
 class ExplainOptions(Options):
-    limit: int = option(20, "-n", "--limit", help="number of rows to print (20)", group="Explain", metavar="N", min=1)
-    all: bool = option(False, help="print all rows", group="Explain", envvar=None)
-    sort: Literal["score", "position"] = option("score", help="order of the rows: score or position (score)", group="Explain")
-    samples_text: bool = option(False, help="print the forward samples, each with the chunk that it raised most", group="Explain")
-    find: str | None = option(
-        None, help="print rank, scores and fate of the chunk that holds TEXT", group="Explain", metavar="TEXT", envvar=None
-    )
-    chunk: int | None = option(
-        None, help="print one chunk in full, with the terms that scored", group="Explain", metavar="N", min=1, envvar=None
-    )
-    map: bool | None = option(
-        None, "--map/--no-map", help="draw a map of the document, a cell for each chunk (on a terminal)", group="Explain"
-    )
-    prompt: bool = option(False, help="print the exact prompts of both models", group="Explain", envvar=None)
-    text: bool = option(
-        False, help="print the decoded text of DOC with line and page numbers; takes no QUESTION", group="Explain", envvar=None
-    )
+    group = "Explain"
+
+    limit: int = knob(20, "number of rows to print", flags=("-n", "--limit"), metavar="N", minimum=1)
+    all: bool = knob(False, "print all rows", variables=())
+    sort: Literal["score", "position"] = knob("score", "order of the rows: score or position")
+    samples_text: bool = knob(False, "print the forward samples, each with the chunk that it raised most")
+    find: str | None = knob(None, "print rank, scores and fate of the chunk that holds TEXT", variables=(), metavar="TEXT")
+    chunk: int | None = knob(None, "print one chunk in full, with the terms that scored", variables=(), metavar="N", minimum=1)
+    map: bool | None = knob(None, "draw a map of the document, a cell for each chunk (on a terminal)", flags=("--map/--no-map",))
+    prompt: bool = knob(False, "print the exact prompts of both models", variables=())
+    text: bool = knob(False, "print the decoded text of DOC with line and page numbers; takes no QUESTION", variables=())
 
 
 class BatchOptions(ParallelOptions):
+    group = "Jobs"
+
     documents: list[str] = arguments("documents; of a folder, each file is one", "DOC...")
-    questions: str | None = option(
+    questions: str | None = knob(
         None,
-        "-Q",
-        "--questions",
-        help="file of questions: text (one a line, # begins a comment), CSV (question, id) or JSON lines; '-' is stdin",
-        group="Jobs",
+        "file of questions: text (one a line, # begins a comment), CSV (question, id) or JSON lines; '-' is stdin",
+        flags=("-Q", "--questions"),
+        variables=(),
         metavar="FILE",
-        envvar=None,
     )
-    jobs: str | None = option(
+    jobs: str | None = knob(
         None,
-        help="file of jobs: CSV or JSON lines with document and question; id and answers may stand beside them",
-        group="Jobs",
+        "file of jobs: CSV or JSON lines with document and question; id and answers may stand beside them",
+        variables=(),
         metavar="FILE",
-        envvar=None,
     )
-    together: bool = option(False, help="pool all DOCs: one row a question", group="Jobs", envvar=None)
-    n_rows: int | None = option(
-        None, "--limit", help="do the first N rows only (all)", group="Jobs", metavar="N", min=1, envvar=None
-    )
-    shard: str | None = option(
-        None, help="do every N-th row from the I-th on, for several machines", group="Jobs", metavar="I/N", envvar=None
-    )
-    output: str = option(
+    together: bool = knob(False, "pool all DOCs: one row a question", variables=())
+    n_rows: int | None = knob(None, "do the first N rows only (all)", flags=("--limit",), variables=(), metavar="N", minimum=1)
+    shard: str | None = knob(None, "do every N-th row from the I-th on, for several machines", variables=(), metavar="I/N")
+    output: str = knob(
         "-",
-        "-o",
-        "--output",
-        help="file for the rows: JSON lines as they come, or CSV by its name, made from the JSON lines beside it (stdout)",
+        "file for the rows: JSON lines as they come, or CSV by its name, made from the JSON lines beside it (stdout)",
+        flags=("-o", "--output"),
         group="Output",
         metavar="FILE",
         once=True,
+        varies="",
     )
-    html: str | None = option(
+    html: str | None = knob(
         None,
-        help="file for a page of all rows as well: documents down, questions across, each answer with its sentence",
+        "file for a page of all rows as well: documents down, questions across, each answer with its sentence",
         group="Output",
+        variables=(),
         metavar="FILE",
-        envvar=None,
     )
-    wide: str | None = option(
+    wide: str | None = knob(
         None,
-        help="file for all answers as CSV as well: a row for each document, a column for each question",
+        "file for all answers as CSV as well: a row for each document, a column for each question",
         group="Output",
+        variables=(),
         metavar="FILE",
-        envvar=None,
     )
-    resume: bool = option(
-        True, "--resume/--restart", help="go on with what -o FILE holds, or begin anew (resume)", group="Run", envvar=None
+    resume: bool = knob(
+        True,
+        "go on with what -o FILE holds, or begin anew (resume)",
+        flags=("--resume/--restart",),
+        group="Run",
+        variables=(),
+        varies="",
     )
-    retry_errors: bool = option(False, help="do rows with an error again", group="Run", envvar=None)
-    max_errors: int | None = option(
-        None, help="stop after so many rows with an error (no limit)", group="Run", metavar="N", min=1
+    retry_errors: bool = knob(False, "do rows with an error again", group="Run", variables=())
+    max_errors: int | None = knob(None, "stop after so many rows with an error (no limit)", group="Run", metavar="N", minimum=1)
+    fail_fast: bool = knob(False, "stop at the first row with an error", group="Run")
+    engine: Literal["local", "ray"] = knob(
+        "local", "who answers: this process (local), or the workers of a Ray cluster (ray)", group="Cluster", varies=""
     )
-    fail_fast: bool = option(False, help="stop at the first row with an error", group="Run")
-    engine: Literal["local", "ray"] = option(
-        "local", help="who answers: this process (local), or the workers of a Ray cluster (ray)", group="Cluster"
-    )
-    address: str | None = option(
+    address: str | None = knob(
         None,
-        help="a running Ray cluster: auto, or host:port; without it one is started on this machine",
+        "a running Ray cluster: auto, or host:port; without it one is started on this machine",
         group="Cluster",
         metavar="ADDRESS",
     )
@@ -367,63 +347,54 @@ def _seconds(time: str) -> float | None:
 
 
 class ListenOptions(ParallelOptions):
+    group = "Listen"
+
     documents: list[str] = arguments("documents and folders to serve", "DOC...")
-    host: str | None = option(
-        None, help="address to listen on over TCP (127.0.0.1)", group="Listen", metavar="ADDRESS", envvar=None
-    )
-    port: int | None = option(
+    host: str | None = knob(None, "address to listen on over TCP (127.0.0.1)", variables=(), metavar="ADDRESS")
+    port: int | None = knob(
         None,
-        help=f"port to listen on over TCP; 0 for any that is free ({PORT}, else any)",
-        group="Listen",
+        f"port to listen on over TCP; 0 for any that is free ({PORT}, else any)",
+        variables=(),
         metavar="N",
-        min=0,
-        max=65535,
-        envvar=None,
+        minimum=0,
+        maximum=65535,
     )
-    token_file: str | None = option(
+    token_file: str | None = knob(
+        None, "file with the token that clients over TCP send; other addresses than loopback need one", metavar="FILE"
+    )
+    origin: list[str] = knob(
+        (), "a site whose pages may ask over TCP, as https://chat.example; may be given several times (none)", metavar="URL"
+    )
+    allow: list[str] = knob(
+        (), "a folder whose files clients may name; may be given several times (what is served)", group="Document", metavar="DIR"
+    )
+    timeout: float | None = knob(
         None,
-        help="file with the token that clients over TCP send; other addresses than loopback need one",
-        group="Listen",
-        metavar="FILE",
-    )
-    origin: list[str] = option(
-        (),
-        help="a site whose pages may ask over TCP, as https://chat.example; may be given several times (none)",
-        group="Listen",
-        metavar="URL",
-    )
-    allow: list[str] = option(
-        (),
-        help="a folder whose files clients may name; may be given several times (what is served)",
-        group="Document",
-        metavar="DIR",
-    )
-    timeout: float | None = option(
-        None,
-        help="end a question that takes more than so many seconds, its waiting included (no limit)",
+        "end a question that takes more than so many seconds, its waiting included (no limit)",
         group="Run",
         metavar="SECONDS",
-        min=0.001,
-        max=1e8,
+        minimum=0.001,
+        maximum=LONGEST,
     )
-    idle: str = option(
+    idle: str = knob(
         "15m",
-        help="free models and then end after so long without a request: 90s, 15m, 1h, or never (15m)",
+        "free models and then end after so long without a request: 90s, 15m, 1h, or never",
         group="Run",
         metavar="TIME",
         form=_seconds,
         accepts="a number and s, m, h or d, as 15m, or never",
     )
-    parallel: str = option(
+    parallel: str = knob(
         "auto",
-        help="questions answered at once, auto or a number; above 1, answers may differ by rounding (auto: 1)",
+        "questions answered at once, auto or a number; above 1, answers may differ by rounding (auto: 1)",
         group="Run",
         metavar="N",
         words=("auto",),
-        min=1,
-        max=64,
+        minimum=1,
+        maximum=64,
+        varies="",
     )
-    print_ready: bool = option(False, help="print a line of JSON on stdout once it listens", group="Output", envvar=None)
+    print_ready: bool = knob(False, "print a line of JSON on stdout once it listens", group="Output", variables=())
 
     @property
     def idle_seconds(self) -> float | None:

@@ -14,12 +14,13 @@ from urllib.parse import urlsplit
 
 from fbrag_cli.cli.command import command
 from fbrag_cli.cli.console import Console
-from fbrag_cli.cli.options import PORT, ListenOptions, Options, PasswordOptions, option
+from fbrag_cli.cli.options import PORT, ListenOptions, Options, PasswordOptions
 from fbrag_cli.cli.session import open_session
 from fbrag_cli.cli.streams import read_password
 from fbrag_cli.errors import ExitCode, FbragError
 from fbrag_cli.methods.registry import DEFAULT, find_method
 from fbrag_cli.session.settings import CacheSettings, DocumentSettings, ModelSettings
+from fbrag_cli.settings import knob
 from fbrag_cli.text.printable import byte_size, counted_names, dumps, one_line
 
 if TYPE_CHECKING:
@@ -37,16 +38,13 @@ _POLL_SECONDS = 0.05
 
 
 class ServeOptions(ListenOptions):
-    socket: str | None = option(
-        None,
-        "--socket",
-        help="Unix socket to listen on (serve.sock in the user's folder for sockets)",
-        group="Listen",
-        metavar="PATH",
-        once=True,
+    group = "Output"
+
+    socket: str | None = knob(
+        None, "Unix socket to listen on (serve.sock in the user's folder for sockets)", group="Listen", metavar="PATH", once=True
     )
-    open: bool = option(False, "--open", help="open the page in the browser, as fbrag ui does", group="Output", envvar=None)
-    json: bool = option(False, "--json", help="of serve status: one JSON object", group="Output", envvar=None)
+    open: bool = knob(False, "open the page in the browser, as fbrag ui does", variables=())
+    json: bool = knob(False, "of serve status: one JSON object", variables=())
 
 
 class ServerSettings(Options):

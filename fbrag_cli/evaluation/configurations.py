@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
@@ -79,54 +79,49 @@ def distinct(configurations: Sequence[Configuration]) -> list[Configuration]:
 # -- lists of values, compared -----------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Grid:
-    """What an evaluation compares.
+def combinations(
+    *,
+    methods: Sequence[str],
+    presets: Sequence[str],
+    small: Sequence[str],
+    retrievers: Sequence[str],
+    large: str | None,
+    settings: Mapping[str, Sequence[Any]],
+    given: Sequence[str],
+    chunk_words: int | None,
+    prompts: str | None,
+    max_tokens: int | None,
+    seed: int,
+    on_gpu: bool,
+) -> list[Configuration]:
+    """Return every combination of the lists that a method reads, with the settings of each preset, or with its method.
 
-    methods, presets, small, retrievers: names. settings: the values of each setting. large: the model that answers, None where
-    nothing is answered. chunk_words: words in a chunk, None for the number of each method. prompts: a file of prompts, or None.
-    max_tokens: length limit of an answer in tokens, None for that of `prompts`, else 64. seed: seed of the samples.
+    methods, presets, small, retrievers: names. settings: the values of each setting. given: settings that a method has to have,
+    one at least. large: the model that answers, None where nothing is answered. chunk_words: words in a chunk, None for the
+    number of each method. prompts: a file of prompts, or None. max_tokens: length limit of an answer in tokens, None for that of
+    `prompts`, else 64. seed: seed of the samples. on_gpu: whether the models run on a GPU. Raises FbragError `usage` for a name,
+    a value or a file that cannot be used.
     """
-
-    methods: Sequence[str]
-    presets: Sequence[str]
-    small: Sequence[str]
-    retrievers: Sequence[str]
-    large: str | None
-    settings: Mapping[str, Sequence[Any]]
-    chunk_words: int | None
-    prompts: str | None
-    max_tokens: int | None
-    seed: int
-
-    def configurations(self, *, on_gpu: bool) -> list[Configuration]:
-        """Return every combination of the lists that a method reads, with the settings of each preset.
-
-        on_gpu: whether the models run on a GPU. Raises FbragError `usage` for a name, a value or a file that cannot be used.
-        """
-        prompts = read_prompt_file(self.prompts) if self.prompts else None
-        if prompts and prompts.has_limits and (self.max_tokens or "forward_tokens" in self.settings):
-            what = f"{prompts.path} has length limits of its own"
-            raise FbragError("usage", what, "leave out --max-tokens and --forward-tokens")
-        fixed = {"max_tokens": self.max_tokens or _ANSWER_TOKENS, "seed": self.seed}
-        found, read = [], set[str]()
-        for preset, name in self._ways():
-            method = find_method(name)
-            words = self.chunk_words or method.chunk_words
-            smalls = self.small if method.needs_small else [None]
-            own = {each: values for each, values in self.settings.items() if each in settings_of(method)}
-            read.update(own)
-            for values, small, retriever in product(product(*own.values()), smalls, self.retrievers):
-                given = {**fixed, **dict(zip(own, values, strict=True)), "method": name, "retriever": retriever}
-                chosen = choose_method(given, {preset: True}, on_gpu=on_gpu)
-                found.append(Configuration(chosen, small, self.large, retriever, words, prompts))
-        if unread := [each for each in self.settings if each not in read]:
-            what = f"{unread[0]} means nothing to {', '.join(dict.fromkeys(name for _, name in self._ways()))}"
-            raise FbragError("usage", what, f"leave out --set {unread[0]}, or choose another --method")
-        return distinct(found)
-
-    def _ways(self) -> Iterator[tuple[str, str]]:
-        """Yield each preset with each method, or with its own."""
-        for preset in self.presets:
-            own = PRESETS.get(preset, {}).get("method")
-            yield from ((preset, method) for method in ([own] if own else self.methods))
+    file = read_prompt_file(prompts) if prompts else None
+    if file and file.has_limits and (max_tokens or "forward_tokens" in settings):
+        raise FbragError("usage", f"{file.path} has length limits of its own", "leave out --max-tokens and forward-tokens")
+    ways: list[tuple[str, str]] = []
+    for preset in presets:
+        own_method = PRESETS.get(preset, {}).get("method")
+        ways += [(preset, name) for name in ([own_method] if own_method else methods)]
+    found = []
+    for preset, name in ways:
+        method = find_method(name)
+        smalls = small if method.needs_small else [None]
+        own = {each: values for each, values in settings.items() if each in settings_of(method)}
+        for values, of_small, retriever in product(product(*own.values()), smalls, retrievers):
+            lists = dict(zip(own, values, strict=True))
+            fixed = {"method": name, "retriever": retriever, "max_tokens": max_tokens or _ANSWER_TOKENS, "seed": seed}
+            chosen = choose_method({**fixed, **lists}, {preset: True}, on_gpu=on_gpu)
+            found.append(Configuration(chosen, of_small, large, retriever, chunk_words or method.chunk_words, file))
+    names = list(dict.fromkeys(name for _, name in ways))
+    for each in given:
+        if not any(each in settings_of(find_method(name)) for name in names):
+            what = f"{each} means nothing to {', '.join(names)}"
+            raise FbragError("usage", what, f"leave out --set {each}, or choose another --method")
+    return distinct(found)

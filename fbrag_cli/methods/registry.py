@@ -106,7 +106,7 @@ def resolved(*layers: Mapping[str, Any]) -> dict[str, Any]:
         del found["window_weight"]  # only BM25 has windows to weigh
     kind = find_method(found.setdefault("method", DEFAULT))
     for given in [name for name, value in (layers[-1] if layers else {}).items() if value is not None]:
-        having = [each.name for each in METHODS if given in settings_of(each)]
+        having = [each.name for each in METHODS if given in settings_of(each) or (given == "retriever" and each.retrieves)]
         if having and kind.name not in having:
             what = f"{given} means nothing to the method {kind.name}"
             raise FbragError("usage", what, f"leave it out; it is a setting of {', '.join(having)}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from fbrag_cli.progress import Event, Progress, silent
 from fbrag_cli.settings import knob
@@ -16,20 +16,19 @@ if TYPE_CHECKING:
 class ModelSettings:
     """large, small: names, paths or addresses of servers, None for the default pair. key_file: holds the key of the servers."""
 
+    group: ClassVar[str] = "Models"
+
     large: str | None = knob(
         None,
         "model that answers: a name of 'fbrag models list', a GGUF file, a server (http://host:port/v1#name), or local, "
         "the server that runs here",
         flags=("-m", "--large"),
-        group="Models",
         metavar="MODEL",
     )
-    small: str | None = knob(None, "model that looks forward, named as for --large", group="Models", metavar="MODEL")
-    key_file: str | None = knob(
-        None, "file with the key of the model servers", varies="else FBRAG_KEY", group="Models", metavar="FILE"
-    )
+    small: str | None = knob(None, "model that looks forward, named as for --large", metavar="MODEL")
+    key_file: str | None = knob(None, "file with the key of the model servers", varies="else FBRAG_KEY", metavar="FILE")
     gpu: Literal["auto", "off", "require"] = knob(
-        "auto", "GPU use: auto, off, or require, which exits 5 unless all layers are on the GPU", group="Models"
+        "auto", "GPU use: auto, off, or require, which exits 5 unless all layers are on the GPU"
     )
     gpu_layers: str = knob(
         "auto", "layers of the large model on the GPU: auto, all or a number", words=("auto", "all"), expert=True, metavar="N"
@@ -47,7 +46,6 @@ class ModelSettings:
         flags=("-t", "--threads"),
         minimum=1,
         maximum=512,
-        group="Models",
         metavar="N",
     )
     ctx: int | None = knob(
@@ -59,25 +57,25 @@ class ModelSettings:
 class DocumentSettings:
     """Which files are read, and how."""
 
-    pages: str | None = knob(None, "pages of a PDF, as 3-9,12 or 3-", varies="all", group="Document", metavar="PAGES", once=True)
-    encoding: str | None = knob(None, "encoding of text files", varies="detected", group="Document", metavar="NAME")
-    lang: str | None = knob(
-        None, "language of the documents: de, german", varies="found by their words", group="Document", metavar="NAME"
-    )
-    comments: bool = knob(False, "read comments and notes on the text as well", group="Document")
-    include: list[str] = knob(
-        (), "files of a folder to read", varies="all known types", group="Document", metavar="GLOB", once=True
-    )
-    exclude: list[str] = knob((), "files and folders of a folder to leave out", group="Document", metavar="GLOB", once=True)
-    strict: bool = knob(False, "end the run at a file that cannot be read", group="Document")
+    group: ClassVar[str] = "Document"
+
+    pages: str | None = knob(None, "pages of a PDF, as 3-9,12 or 3-", varies="all", metavar="PAGES", once=True)
+    encoding: str | None = knob(None, "encoding of text files", varies="detected", metavar="NAME")
+    lang: str | None = knob(None, "language of the documents: de, german", varies="found by their words", metavar="NAME")
+    comments: bool = knob(False, "read comments and notes on the text as well")
+    include: list[str] = knob((), "files of a folder to read", varies="all known types", metavar="GLOB", once=True)
+    exclude: list[str] = knob((), "files and folders of a folder to leave out", metavar="GLOB", once=True)
+    strict: bool = knob(False, "end the run at a file that cannot be read")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheSettings:
     """What the cache holds, and what is taken from it. cache_limit: GB (10^9 bytes)."""
 
-    no_cache: bool = knob(False, "read the documents anew, and cache nothing of them", group="Run")
-    again: bool = knob(False, "ask the models anew, and replace what is cached of their replies", group="Run", once=True)
+    group: ClassVar[str] = "Run"
+
+    no_cache: bool = knob(False, "read the documents anew, and cache nothing of them")
+    again: bool = knob(False, "ask the models anew, and replace what is cached of their replies", once=True)
     cache_limit: float = knob(
         5.0, "size of the cache in GB, at most", varies="5", minimum=0, maximum=1e9, expert=True, metavar="GB"
     )
