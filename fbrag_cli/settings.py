@@ -213,6 +213,8 @@ def _made(name: str, declared: Field[Any], group: str, hint: Any) -> Setting:
     found |= {"separator": " " if is_list else "", "option": {}}
     for key, value in declared.metadata["setting"].items():
         (found if key in Setting.__dataclass_fields__ else found["option"])[key] = value
+    if kind is int or found.get("words"):
+        found.setdefault("metavar", "N")
     if not found.get("flags"):
         found["flags"] = (f"--{name.replace('_', '-')}",)
     if "variables" not in found:
