@@ -35,7 +35,7 @@ def data(tmp_path: Path) -> Path:
 
 def test_the_questions_of_the_repository_can_be_tried_at_once(fbrag: Run, tmp_path: Path) -> None:
     rows = tmp_path / "rows.jsonl"
-    done = fbrag("eval", QUESTIONS, "--retrieval-only", "--method", "order-preserving", "--set", "select=5,-o", rows)
+    done = fbrag("eval", QUESTIONS, "--retrieval-only", "--method", "order-preserving", "--set", "select=5", "-o", rows)
     assert done.returncode == 0, done.stderr
     assert len(rows.read_text().splitlines()) == len(QUESTIONS.read_text("utf-8").splitlines())
     assert "Evidence recall" in done.stdout
