@@ -10,14 +10,14 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import Field, dataclass, field, fields, is_dataclass
+from dataclasses import Field, dataclass, field, fields, is_dataclass, replace
 from functools import cache
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args, get_origin, get_type_hints
 
 from fbrag_cli.errors import FbragError
 from fbrag_cli.text.near import suggestion
 
-Value: TypeAlias = "str | int | float | bool"
+Value: TypeAlias = "str | int | float | bool | list[str]"
 
 _WORDS = dict.fromkeys(("true", "t", "yes", "y", "on", "1"), True) | dict.fromkeys(("false", "f", "no", "n", "off", "0"), False)
 _NUMBER = re.compile("[0-9]{1,9}")
@@ -90,10 +90,13 @@ class Setting:
     def check(self, value: object, where: str = "", hint: str | None = None, *, code: str = "usage") -> Any:
         """Return a value of TOML, JSON or Python as the setting takes it. Raises as `parse`.
 
-        A text that may be a number can be given as one, and the choices "true" and "false" as bare words.
+        A text that may be a number can be given as one, the choices "true" and "false" as bare words, and several values as a
+        text with their separator.
         """
         if self.separator and isinstance(value, str):
             return self.parse(value, where, hint, code=code)
+        if self.separator and isinstance(value, list):
+            return [replace(self, separator="").check(each, where, hint, code=code) for each in value]
         if (accepted := self._accepted(value)) is None:
             raise self._refused(value, where, hint, code)
         return accepted
@@ -210,6 +213,8 @@ def _made(name: str, declared: Field[Any], group: str, hint: Any) -> Setting:
     found |= {"separator": " " if is_list else "", "option": {}}
     for key, value in declared.metadata["setting"].items():
         (found if key in Setting.__dataclass_fields__ else found["option"])[key] = value
+    if kind is int or found.get("words"):
+        found.setdefault("metavar", "N")
     if not found.get("flags"):
         found["flags"] = (f"--{name.replace('_', '-')}",)
     if "variables" not in found:

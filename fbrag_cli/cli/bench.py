@@ -35,7 +35,7 @@ class BenchOptions(Options):
     documents: list[str] = arguments("a document whose text is read (invented words)", "[DOC]")
     tokens: str | None = knob(None, "lengths of prompts: 8k,32k (8k on a GPU, 1k on a CPU)", variables=(), metavar="N,…")
     samples: int | None = knob(None, "samples written at once (5 on a GPU, 3 on a CPU)", metavar="K", minimum=1, maximum=64)
-    repeat: int = knob(3, "number of rounds", variables=(), metavar="N", minimum=1)
+    repeat: int = knob(3, "number of rounds", variables=(), minimum=1)
     json: bool = knob(False, "one JSON object", group="Output", variables=())
     maximum: str | None = knob(
         None,

@@ -74,7 +74,6 @@ class _Flag(TyperOption):
 
     def __init__(self, setting: Setting) -> None:
         self.setting = setting
-        about = {"autocompletion": usable_models} if setting.metavar == "MODEL" else {}
         default = setting.shown_default
         super().__init__(
             param_decls=[setting.name, *setting.flags],
@@ -84,18 +83,13 @@ class _Flag(TyperOption):
             help=f"{setting.help} ({default})" if default else setting.help,
             metavar=setting.metavar,
             rich_help_panel=setting.group,
-            **{**about, **setting.option},
+            **{**setting.option, "autocompletion": partial(_offered, setting)},
         )
 
     def process_value(self, ctx: Any, value: Any) -> Any:
         if isinstance(value, str):
             value = self.setting.parse(value, max(self.opts, key=len), f"{ctx.command_path} --help")
         return self.callback(ctx, self, value) if self.callback else value
-
-    def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
-        if self._custom_shell_complete is None:
-            self._custom_shell_complete = lambda *_: [each for each in self.setting.choices if each.startswith(incomplete)]
-        return super().shell_complete(ctx, incomplete)
 
     def display_type(self, ctx: Any) -> str:
         return f"<{'|'.join(self.setting.choices)}>"
@@ -113,7 +107,7 @@ class _Argument(TyperArgument):
             nargs=-1 if setting.separator else 1,
             help=setting.help,
             metavar=setting.metavar,
-            autocompletion=setting.option.get("autocompletion") or (lambda: []),
+            autocompletion=partial(_offered, setting),
         )
 
     def process_value(self, ctx: Any, value: Any) -> Any:
@@ -122,7 +116,17 @@ class _Argument(TyperArgument):
         return list(value) if isinstance(value, tuple) else value
 
 
-# -- commands --------------------------------------------------------------------------------------------------------------------
+def _offered(setting: Setting, ctx: Any, args: list[str], incomplete: str) -> list[str]:
+    """Return the words that Tab offers for a value."""
+    words = usable_models if setting.metavar == "MODEL" else setting.option.get("autocompletion")
+    if words is None:
+        return [*setting.choices]
+    from typer.main import get_param_completion
+
+    return get_param_completion(words)(ctx, args, incomplete)  # type: ignore[misc]  # None for None alone
+
+
+# -- commands ------------------------------------------------------------------------------------------------------------------
 
 
 class _Helping:
@@ -222,7 +226,7 @@ class Command(_Helping, TyperCommand):
             warn_of_unknown(file, config, GlobalOptions(config.values, *layers).console())
         return config.values
 
-    # -- --set -------------------------------------------------------------------------------------------------------------------
+    # -- --set ---------------------------------------------------------------------------------------------------------------
 
     def _set(self, texts: Iterable[str], hint: str) -> Layer:
         """Return the values that --set gives. Raises FbragError `usage`."""
@@ -302,7 +306,7 @@ class Group(_Helping, TyperGroup):
         return {name: each.get_short_help_str(limit=1000) for name, each in self.commands.items()}
 
 
-# -- help ------------------------------------------------------------------------------------------------------------------------
+# -- help ----------------------------------------------------------------------------------------------------------------------
 
 
 def _plain(argument: Any) -> str:

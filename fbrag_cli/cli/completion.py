@@ -6,6 +6,8 @@ import re
 import sys
 from typing import Any
 
+from typer.completion import get_completion_inspect_parameters, install_callback
+
 from fbrag_cli.errors import ExitCode, FbragError
 
 #: The variable by which the script of a shell asks for words. Its value is an instruction such as "complete_bash".
@@ -22,7 +24,7 @@ def complete(command: Any) -> int:
     command: Typer's, for all of fbrag.
     """
     try:
-        _register_shells()
+        get_completion_inspect_parameters()  # registers the shells
         sys.modules["rich"] = None  # type: ignore[assignment]  # Typer loads it, if it is there, to take markup out of the help
         command.main([], "fbrag")
     except SystemExit as stop:  # Typer ends so; with 1 where the instruction or what was typed cannot be read
@@ -32,34 +34,15 @@ def complete(command: Any) -> int:
     return ExitCode.DONE
 
 
-def show_script(ctx: Any, parameter: Any, shell: str | None) -> None:
-    """Print the script for a shell."""
-    if shell and not ctx.resilient_parsing:
-        from typer.completion import show_callback
-
-        _register_shells()
-        show_callback(ctx, parameter, shell)
-
-
 def install_script(ctx: Any, parameter: Any, shell: str | None) -> None:
     """Put the script where a shell reads it when it starts. Raises FbragError `output`."""
-    if shell and not ctx.resilient_parsing:
-        from typer.completion import install_callback
-
-        _register_shells()
-        try:
-            install_callback(ctx, parameter, shell)
-        except BrokenPipeError:  # nobody reads where it is
-            raise
-        except (OSError, RuntimeError) as error:  # RuntimeError: a user without a home
-            what = f"tab completion for {shell} cannot be installed: {error}"
-            raise FbragError("output", what, f"put it there yourself: fbrag --show-completion {shell}") from None
-
-
-def _register_shells() -> None:
-    from typer.completion import get_completion_inspect_parameters
-
-    get_completion_inspect_parameters()
+    try:
+        install_callback(ctx, parameter, shell)
+    except BrokenPipeError:  # nobody reads where it is
+        raise
+    except (OSError, RuntimeError) as error:  # RuntimeError: a user without a home
+        what = f"tab completion for {shell} cannot be installed: {error}"
+        raise FbragError("output", what, f"put it there yourself: fbrag --show-completion {shell}") from None
 
 
 def model_names() -> list[str]:

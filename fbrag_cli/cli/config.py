@@ -34,9 +34,9 @@ class ShowOptions(Options):
     json: bool = knob(False, "one JSON object", variables=())
 
 
-def _words(context: Any) -> list[str]:
+def _words(ctx: Any) -> list[str]:
     """Return the words that the key on the command line takes, for tab completion."""
-    key = find_key(context.params["key"])
+    key = find_key(ctx.params["key"])
     if key.metavar == "MODEL":
         return usable_models()
     return ["true", "false"] if key.kind is bool else list(key.choices)
@@ -88,7 +88,8 @@ def get(console: Console, argument: KeyArgument) -> int:
     value = value_of(key, load(locate(console.config, os.environ), {key.name: key}), os.environ).value
     if value is None:
         return ExitCode.NEGATIVE
-    print(printable(toml(value) if isinstance(value, bool) else str(value)))
+    text = " ".join(value) if isinstance(value, list) else str(value)
+    print(printable(toml(value) if isinstance(value, bool) else text))
     return ExitCode.DONE
 
 
@@ -102,7 +103,7 @@ def set_(console: Console, argument: KeyArgument, value: ValueArgument) -> None:
       fbrag config set max_tokens 200
     """
     key = find_key(argument.key)
-    parsed = value.value if key.separator else key.parse(value.value, key.name, code="config")  # a list stays one text
+    parsed = key.parse(value.value, key.name, code="config")
     file = _file_to_write(console)
     set_value(file, key.name, parsed)
     console.note(f"{key.name} = {toml(parsed)} is in {file.path}", level=1)

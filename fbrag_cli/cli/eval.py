@@ -42,8 +42,8 @@ class EvalOptions(Options):
     group = "Compare"
 
     arguments: list[str] = arguments("files of questions (JSONL, plain or gzip), or folders of them", "DATA...", required=True)
-    limit: int | None = knob(None, "rows of each file, drawn by --seed (all)", group="Data", metavar="N", minimum=1)
-    seed: int = knob(0, "seed of the rows and the samples (0)", group="Data", metavar="N", minimum=0, varies="")
+    limit: int | None = knob(None, "rows of each file, drawn by --seed (all)", group="Data", minimum=1)
+    seed: int = knob(0, "seed of the rows and the samples (0)", group="Data", minimum=0, varies="")
     method: list[str] = knob(
         (DEFAULT,), f"{', '.join(names())}; {_LISTS}", metavar="NAMES", autocompletion=method_list, varies="", **_LISTED
     )
@@ -58,7 +58,7 @@ class EvalOptions(Options):
     preset_fast: bool = knob(False, "short for --preset fast", flags=("--fast",), variables=())
     preset_thorough: bool = knob(False, "short for --preset thorough", flags=("--thorough",), variables=())
     retriever: list[str] = knob(("bm25",), RETRIEVER, metavar="NAMES", varies="", **_LISTED)
-    chunk_words: int | None = knob(None, CHUNK_WORDS, metavar="N", minimum=1)
+    chunk_words: int | None = knob(None, CHUNK_WORDS, minimum=1)
     retrieval_only: bool = knob(False, "answer nothing: needs no large model", group="Run", variables=())
     prompts: str | None = knob(
         None,
@@ -66,9 +66,7 @@ class EvalOptions(Options):
         group="Run",
         metavar="FILE",
     )
-    max_tokens: int | None = knob(
-        None, "length limit of an answer (that of --prompts, else 64)", group="Run", metavar="N", minimum=1
-    )
+    max_tokens: int | None = knob(None, "length limit of an answer (that of --prompts, else 64)", group="Run", minimum=1)
     abstain: bool | None = knob(
         None,
         "check each answer, and measure how often it is declined (where a data set has rows without an answer)",

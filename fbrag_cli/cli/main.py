@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import typer
+from typer.completion import show_callback
 
 from fbrag_cli import __version__
 from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.cli.argv import COMMANDS, in_json, with_options_for_words
 from fbrag_cli.cli.command import Group
-from fbrag_cli.cli.completion import INSTRUCTION, SHELLS, complete, install_script, show_script
+from fbrag_cli.cli.completion import INSTRUCTION, SHELLS, complete, install_script
 from fbrag_cli.cli.console import Console
 from fbrag_cli.cli.options import CANCELLATION, GlobalOptions
 from fbrag_cli.cli.signals import Terminated, handle_signals
@@ -169,7 +170,7 @@ class RootOptions(GlobalOptions):
         metavar="SHELL",
         is_eager=True,
         expose_value=False,
-        callback=show_script,
+        callback=show_callback,
     )
     install_completion: str | None = knob(
         None,

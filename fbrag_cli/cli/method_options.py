@@ -26,7 +26,7 @@ class MethodOptions(Options):
     method: str = knob(DEFAULT, f"way to answer: {', '.join(_NAMES)}", choices=_NAMES, metavar="NAME", varies="")
     fast: bool = knob(False, "retrieve by the question alone, answer without a check: one model call, 0.6 of the time")
     thorough: bool = knob(False, "answer from 10 chunks (as on a GPU): more evidence, 1.6 times as long")
-    chunk_words: int | None = knob(None, CHUNK_WORDS, metavar="N", minimum=1)
+    chunk_words: int | None = knob(None, CHUNK_WORDS, minimum=1)
     retriever: str = knob("bm25", RETRIEVER, metavar="NAME", varies="")
     prompts: str | None = knob(
         None, "file with a benchmark's prompts: JSON; FILE:NAME where it has several", metavar="FILE", expert=True, varies="ours"

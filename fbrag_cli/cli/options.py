@@ -108,14 +108,7 @@ class GlobalOptions(Options):
     )
     color: ColorMode = knob("auto", "colour: auto, always or never (auto; NO_COLOR and FORCE_COLOR count)", varies="")
     no_progress: bool = knob(False, "no bars and no preview: a plain line for each stage")
-    offline: bool = knob(
-        False,
-        "make no network connection",
-        variables=(
-            "FBRAG_OFFLINE",
-            "HF_HUB_OFFLINE",
-        ),
-    )
+    offline: bool = knob(False, "make no network connection", variables=("FBRAG_OFFLINE", "HF_HUB_OFFLINE"))
     yes: bool = knob(False, "accept the download of models, and confirmations", flags=("-y", "--yes"), once=True)
     config: str | None = knob(None, "another configuration file; 'none' for none", variables=(), metavar="FILE")
 
@@ -188,7 +181,6 @@ class AnswerOptions(Options):
         1,
         "lines around the sentence of a source, of prose to the end of a sentence; 0: the sentence alone",
         flags=("-C", "--context"),
-        metavar="N",
         minimum=0,
     )
     full: bool = knob(False, "print whole chunks")
@@ -212,7 +204,6 @@ class ParallelOptions(Options):
     parallel: str = knob(
         "auto",
         "questions decoded at once, auto or a number; above 1, answers may differ by rounding (auto; on a CPU 1)",
-        metavar="N",
         words=("auto",),
         minimum=1,
         maximum=64,
@@ -242,12 +233,12 @@ class QuestionRunOptions(RunOptions):
 class ExplainOptions(Options):
     group = "Explain"
 
-    limit: int = knob(20, "number of rows to print", flags=("-n", "--limit"), metavar="N", minimum=1)
+    limit: int = knob(20, "number of rows to print", flags=("-n", "--limit"), minimum=1)
     all: bool = knob(False, "print all rows", variables=())
     sort: Literal["score", "position"] = knob("score", "order of the rows: score or position")
     samples_text: bool = knob(False, "print the forward samples, each with the chunk that it raised most")
     find: str | None = knob(None, "print rank, scores and fate of the chunk that holds TEXT", variables=(), metavar="TEXT")
-    chunk: int | None = knob(None, "print one chunk in full, with the terms that scored", variables=(), metavar="N", minimum=1)
+    chunk: int | None = knob(None, "print one chunk in full, with the terms that scored", variables=(), minimum=1)
     map: bool | None = knob(None, "draw a map of the document, a cell for each chunk (on a terminal)", flags=("--map/--no-map",))
     prompt: bool = knob(False, "print the exact prompts of both models", variables=())
     text: bool = knob(False, "print the decoded text of DOC with line and page numbers; takes no QUESTION", variables=())
@@ -271,7 +262,7 @@ class BatchOptions(ParallelOptions):
         metavar="FILE",
     )
     together: bool = knob(False, "pool all DOCs: one row a question", variables=())
-    n_rows: int | None = knob(None, "do the first N rows only (all)", flags=("--limit",), variables=(), metavar="N", minimum=1)
+    n_rows: int | None = knob(None, "do the first N rows only (all)", flags=("--limit",), variables=(), minimum=1)
     shard: str | None = knob(None, "do every N-th row from the I-th on, for several machines", variables=(), metavar="I/N")
     output: str = knob(
         "-",
@@ -305,7 +296,7 @@ class BatchOptions(ParallelOptions):
         varies="",
     )
     retry_errors: bool = knob(False, "do rows with an error again", group="Run", variables=())
-    max_errors: int | None = knob(None, "stop after so many rows with an error (no limit)", group="Run", metavar="N", minimum=1)
+    max_errors: int | None = knob(None, "stop after so many rows with an error (no limit)", group="Run", minimum=1)
     fail_fast: bool = knob(False, "stop at the first row with an error", group="Run")
     engine: Literal["local", "ray"] = knob(
         "local", "who answers: this process (local), or the workers of a Ray cluster (ray)", group="Cluster", varies=""
@@ -352,12 +343,7 @@ class ListenOptions(ParallelOptions):
     documents: list[str] = arguments("documents and folders to serve", "DOC...")
     host: str | None = knob(None, "address to listen on over TCP (127.0.0.1)", variables=(), metavar="ADDRESS")
     port: int | None = knob(
-        None,
-        f"port to listen on over TCP; 0 for any that is free ({PORT}, else any)",
-        variables=(),
-        metavar="N",
-        minimum=0,
-        maximum=65535,
+        None, f"port to listen on over TCP; 0 for any that is free ({PORT}, else any)", variables=(), minimum=0, maximum=65535
     )
     token_file: str | None = knob(
         None, "file with the token that clients over TCP send; other addresses than loopback need one", metavar="FILE"
@@ -388,7 +374,6 @@ class ListenOptions(ParallelOptions):
         "auto",
         "questions answered at once, auto or a number; above 1, answers may differ by rounding (auto: 1)",
         group="Run",
-        metavar="N",
         words=("auto",),
         minimum=1,
         maximum=64,

@@ -31,7 +31,7 @@ class ModelSettings:
         "auto", "GPU use: auto, off, or require, which exits 5 unless all layers are on the GPU"
     )
     gpu_layers: str = knob(
-        "auto", "layers of the large model on the GPU: auto, all or a number", words=("auto", "all"), expert=True, metavar="N"
+        "auto", "layers of the large model on the GPU: auto, all or a number", words=("auto", "all"), expert=True
     )
     device: str | None = knob(
         None, "GPUs for the models, as doctor names them: CUDA0,CUDA1", varies="all", expert=True, metavar="NAMES"
@@ -40,17 +40,9 @@ class ModelSettings:
         None, "shares of the GPUs in the large model: 3,1", varies="by their free memory", expert=True, metavar="X,Y,…"
     )
     threads: int | None = knob(
-        None,
-        "CPU threads",
-        varies="the physical cores",
-        flags=("-t", "--threads"),
-        minimum=1,
-        maximum=512,
-        metavar="N",
+        None, "CPU threads", varies="the physical cores", flags=("-t", "--threads"), minimum=1, maximum=512
     )
-    ctx: int | None = knob(
-        None, "tokens of context, at most", varies="the model's own length", minimum=256, expert=True, metavar="N"
-    )
+    ctx: int | None = knob(None, "tokens of context, at most", varies="the model's own length", minimum=256, expert=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

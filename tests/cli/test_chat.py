@@ -91,7 +91,7 @@ def test_more_reads_the_next_passages_until_all_is_read(fbrag: Run, server: Loop
     path = tmp_path / "lamps.txt"
     rooms = ("oil", "gas", "tin")
     path.write_text("\n\n".join(f"A lamp of {each} hung in the {each} room of the old house by the sea." for each in rooms))
-    method = ("--method", "order-preserving", "--reads", "chunks", "--select", "1", "--chunk-words", "16")
+    method = ("--method", "order-preserving", "--select", "1", "--chunk-words", "16")
     server.replies.append(stream(" "))
     asked = "Which lamp hung in the tin room?\n/more\n/more\n/more\n"
     done = fbrag("chat", path, *method, *models(server), "--json", stdin=asked)
@@ -102,7 +102,7 @@ def test_more_reads_the_next_passages_until_all_is_read(fbrag: Run, server: Loop
 
 
 def test_a_question_that_is_answered_from_more_passages_is_no_failure(fbrag: Run, server: Loopback, works: Path) -> None:
-    method = ("--method", "order-preserving", "--reads", "chunks", "--chunk-words", "10", "--select", "1")
+    method = ("--method", "order-preserving", "--chunk-words", "10", "--select", "1")
     server.replies.append(stream(" "))
     once = fbrag("chat", works, *method, *models(server), stdin=f"{BUILT}\n")
     assert (once.returncode, "does not say" in once.stdout) == (1, True), once.stderr

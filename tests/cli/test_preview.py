@@ -26,10 +26,11 @@ from fbrag_cli.session.forecast import KIND, Forecast
 from fbrag_cli.storage.cache import Cache
 from fbrag_cli.text.table import width_of
 from tests.cli.screen import Screen, on_screen, open_terminal, resize
-from tests.cli.test_ask_mechanics import FAST, QUESTION
+from tests.cli.test_ask_mechanics import FAST, MODELS, QUESTION
 from tests.conftest import INQUIRY, Run
 from tests.test_corpus import document
 
+FEW = ("--select", "2", "--chunk-words", "60", "--max-tokens", "24", *MODELS)
 ENGLISH = "The barque sailed at dawn. Captain Vance was her master.\n" * 40 + "The cook was ill, and nobody ate."
 CHINESE = "这艘船在黎明时分起航，前往北方的海湾，途中遇到了大雾。\n" * 40 + "船长是张伟。"
 
@@ -424,7 +425,7 @@ def test_a_narrow_and_low_terminal_and_wide_characters(clean_environment: dict[s
 def test_where_there_is_no_preview(
     module_environment: dict[str, str], tmp_path: Path, options: list[str], environment: dict[str, str]
 ) -> None:
-    command = ["ask", str(INQUIRY), QUESTION, "--fast", *FAST[2:], *options]
+    command = ["ask", str(INQUIRY), QUESTION, "--fast", *FEW, *options]
     screen, code = on_screen(100, 30, command, module_environment | environment, tmp_path)
     assert code == 0
     assert "Nearest" not in screen.raw
@@ -469,7 +470,7 @@ def test_without_progress_the_plain_lines_say_how_long_it_takes_where_that_is_kn
 
 
 def test_fast_is_one_call_of_one_model(fbrag_cached: Run) -> None:
-    told = json.loads(fbrag_cached("ask", INQUIRY, QUESTION, "--fast", "--json", *FAST[2:]).stdout)
+    told = json.loads(fbrag_cached("ask", INQUIRY, QUESTION, "--fast", "--json", *FEW).stdout)
     assert told["method"]["name"] == "order-preserving"
     assert told["status"] == "answered"
     assert [stage["name"] for stage in told["stages"] if stage.get("prompt_tokens")] == ["answer"]
