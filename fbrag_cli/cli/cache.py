@@ -30,7 +30,7 @@ Examples:
 cache_app = typer.Typer(cls=Group, help=HELP, no_args_is_help=True, rich_markup_mode=None)
 
 # Kinds that can be named even when the cache has no entry of them.
-_KINDS = ("checks", "corpora", "documents", "embeddings", "listings", "pace", "samples")
+_KINDS = ("corpora", "documents", "embeddings", "listings", "pace", "samples")
 _UNIT_SECONDS = {"m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 _ELSEWHERE = "set FBRAG_CACHE_DIR to another folder"
 

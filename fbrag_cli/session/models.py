@@ -18,7 +18,6 @@ from fbrag_cli.progress import Event, Listener
 from fbrag_cli.session.placement import devices_asked, gpus_here, loading, placement
 from fbrag_cli.session.pool import Lease, Pool
 from fbrag_cli.session.settings import ModelSettings
-from fbrag_cli.storage.cache import NOWHERE, Cache
 from fbrag_cli.storage.files import sha256_of
 from fbrag_cli.text.printable import counted, one_line
 
@@ -84,9 +83,7 @@ class Models:
         self.settings, self.listener, self.fetch = settings, listener or Listener(), fetch
         self._files: dict[str, ModelFile] = {}
         self._fetching = threading.Lock()
-        self._answering: set[str | Path] = (
-            set()
-        )  # servers and files that answer: these go where the settings place the large model
+        self._answering: set[str | Path] = set()  # servers and files: these go where the settings place the large model
         self._digests: Pool[Path, str] = Pool()
         self._servers: Pool[str, Server] = Pool()
 
@@ -124,23 +121,15 @@ class Models:
         listener = listener or self.listener
         for each in filter(is_local, names):
             self.server(each, listener)
-        new = [name for name in dict.fromkeys(names) if not is_server(name) and name not in self._files]
-        if new:
-            import fbrag_cli.generation.llama.machine  # noqa: F401 where it does not load, nothing is fetched
-        if (self.offer or self.fetch) and _missing(new):
-            with listener.cancellation.holding(self._fetching):  # one download at a time
-                if pair := self._offered(_missing(new)):
-                    new, large = list(pair), pair[1:] if large else ()
-                if self.fetch and (missing := _missing(new)):
-                    self.fetch(missing, _store())
-        for name in new:
-            self._files[name] = _resolved(name)
+        if pair := self._offered(names, listener):
+            names, large = pair, pair[1:] if large else ()
+        self._add([name for name in names if not is_server(name)], listener)
         self._answering.update(name if is_server(name) else self.file(name).path for name in large)
 
     def file(self, name: str, listener: Listener | None = None) -> ModelFile:
-        """Return the file of a model, which is found if that was not done before. Raises as `find`."""
+        """Return the file of a model, which is found, and fetched if need be, unless that was done before. Raises as `find`."""
         if name not in self._files:
-            self.find([name], listener=listener)
+            self._add([name], listener or self.listener)
         return self._files[name]
 
     def answers(self, model: str | Path) -> bool:
@@ -200,25 +189,43 @@ class Models:
     def _warn(self, text: str) -> None:
         self.listener.progress(Event("load", "warning", text=text))
 
-    def _offered(self, missing: Sequence[str]) -> tuple[str, str] | None:
-        """Offer another pair where some of the default one are missing. Return the names of the pair that was taken, if any."""
-        named = self.settings.small or self.settings.large
-        if self.offer is None or named or not missing or not {*missing} <= {*self.default_pair}:
+    def _offered(self, names: Sequence[str], listener: Listener) -> tuple[str, str] | None:
+        """Offer another pair if some of the default one are missing. Return the names of the pair that was taken, if any."""
+
+        def missing() -> list[str]:
+            named = self.offer is None or self.settings.small or self.settings.large or not {*names} <= {*self.default_pair}
+            return [] if named else _missing(names)
+
+        if not missing():
             return None
-        if pair := self.offer(missing, _store()):
-            self.settings, self.default_pair = replace(self.settings, small=pair[0], large=pair[1]), pair
-        return pair
+        _check_llama()
+        with listener.cancellation.holding(self._fetching):
+            if self.offer and (still := missing()) and (pair := self.offer(still, _store())):
+                self.settings, self.default_pair = replace(self.settings, small=pair[0], large=pair[1]), pair
+                return pair
+        return None
+
+    def _add(self, names: Sequence[str], listener: Listener) -> None:
+        """Find the files of models that were not found yet. Missing ones are fetched, one download at a time."""
+        if not (new := [name for name in dict.fromkeys(names) if name not in self._files]):
+            return
+        _check_llama()
+        if self.fetch and _missing(new):
+            with listener.cancellation.holding(self._fetching):
+                if still := _missing(new):
+                    self.fetch(still, _store())
+        self._files.update((name, _resolved(name)) for name in new)
 
 
 class ModelPool:
     """Generators and trained parts, each loaded once and shared by threads.
 
-    models: finds them. cache: holds the outcomes of checks.
+    models: finds them. verbose: whether llama.cpp's log goes to stderr.
     """
 
-    def __init__(self, models: Models, *, cache: Cache = NOWHERE, verbose: bool = False) -> None:
+    def __init__(self, models: Models, *, verbose: bool = False) -> None:
         self.models, self._listener = models, models.listener
-        self._cache, self._verbose, self._at_once = cache, verbose, 1
+        self._verbose, self._at_once = verbose, 1
         self._generators: Pool[tuple[Path | str, Path | None], Any] = Pool(stage="load")
         self._parts: Pool[tuple[str, object], Any] = Pool()
         self._reported: set[tuple[Path | str, Path | None]] = set()  # models of which the user was told what to know
@@ -336,7 +343,7 @@ class ModelPool:
         if self.models.settings.gpu == "require" and on_gpu != layers:
             what = f"{generator.info.name} has {on_gpu}/{layers} layers on the GPU, and --gpu require asks for all"
             raise FbragError("gpu_unavailable", what, "fbrag doctor")
-        generator.at_once, generator.cache = self._at_once, self._cache
+        generator.at_once = self._at_once
         return generator
 
     def _ask_server(self, name: str, listener: Listener) -> ServerGenerator:
@@ -376,6 +383,11 @@ def _layers(generator: LlamaGenerator) -> tuple[int, int]:
     """Return how many layers of a model are on the GPU, and how many it has."""
     on_gpu, _, layers = (generator.info.gpu_layers or "0/0").partition("/")
     return int(on_gpu), int(layers)
+
+
+def _check_llama() -> None:
+    """Raise FbragError llama_unavailable if no model can be loaded."""
+    import fbrag_cli.generation.llama.machine  # noqa: F401
 
 
 def _store() -> Path:

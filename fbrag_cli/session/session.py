@@ -80,7 +80,7 @@ class Session:
         if cache is None or isinstance(cache, CacheSettings):
             chosen = cache or CacheSettings()
             cache, reuse = chosen.opened(progress=listener.progress), reuse or Reuse(again=chosen.again)
-        pool = ModelPool(Models(settings, listener, fetch=fetch), cache=cache, verbose=verbose)
+        pool = ModelPool(Models(settings, listener, fetch=fetch), verbose=verbose)
         return cls(pool, Retrievers(settings, cache, verbose=verbose), cache, listener, reuse)
 
     def __enter__(self) -> Session:
