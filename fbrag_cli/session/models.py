@@ -14,23 +14,24 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.server.address import Address, is_local, is_server, sent_on
 from fbrag_cli.generation.server.key import server_key
+from fbrag_cli.models.catalogue import load_catalogue
+from fbrag_cli.models.store import ModelFile, locate, resolve
 from fbrag_cli.progress import Event, Listener
 from fbrag_cli.session.placement import devices_asked, gpus_here, loading, placement
 from fbrag_cli.session.pool import Lease, Pool
 from fbrag_cli.session.settings import ModelSettings
 from fbrag_cli.storage.files import sha256_of
+from fbrag_cli.storage.places import models_dir
 from fbrag_cli.text.printable import counted, one_line
 
 if TYPE_CHECKING:
     from fbrag_cli.generation.generator import Generator, Scorer
     from fbrag_cli.generation.llama.generator import LlamaGenerator
-    from fbrag_cli.generation.llama.weights import Loading
     from fbrag_cli.generation.placement import Placement
     from fbrag_cli.generation.server.about import About
     from fbrag_cli.generation.server.generator import ServerGenerator
     from fbrag_cli.generation.server.host import Host
     from fbrag_cli.generation.server.local import LocalModel
-    from fbrag_cli.models.store import ModelFile
 
 Part = TypeVar("Part")
 
@@ -90,8 +91,6 @@ class Models:
     @cached_property
     def default_pair(self) -> tuple[str, str]:
         """Names of the small and the large model: those of the settings, else of the catalogue."""
-        from fbrag_cli.models.catalogue import load_catalogue
-
         catalogue = load_catalogue()
         return self.settings.small or catalogue.default_small, self.settings.large or catalogue.default_large
 
@@ -101,8 +100,6 @@ class Models:
         Raises FbragError: model_missing for a name that no model has; model_corrupt as `resolve`; `usage` for an address that is
         none; gpu_unavailable for a server with `--gpu require`.
         """
-        from fbrag_cli.models.catalogue import load_catalogue
-
         for name in names:
             if is_server(name):
                 where = name if is_local(name) else Address.parse(name).origin
@@ -110,7 +107,7 @@ class Models:
                     what = f"--gpu require: whether {where} computes on a GPU is not known"
                     raise FbragError("gpu_unavailable", what, "leave out --gpu require, or name models of this machine")
             elif name not in self._files and not load_catalogue().find(name):
-                _resolved(name)
+                resolve(name, models_dir(), load_catalogue())
 
     def find(self, names: Sequence[str], *, large: Sequence[str] = (), listener: Listener | None = None) -> None:
         """Find models. Missing ones are fetched, all at once; of the default pair another one may be offered and taken.
@@ -164,13 +161,19 @@ class Models:
         """
         listener = listener or self.listener
 
+        def warn(text: str) -> None:
+            self.listener.progress(Event("load", "warning", text=text))
+
         def connect(owned: ExitStack) -> Server:
             from fbrag_cli.generation.server.about import about
             from fbrag_cli.generation.server.host import Host
+            from fbrag_cli.generation.server.local import look
 
-            local = _look(name, listener) if is_local(name) else None
+            local = look(name, os.environ, listener.cancellation) if is_local(name) else None
+            if local:
+                listener.progress(Event("load", "note", text=f"local: {local.described}"))
             key = None if local else server_key(self.settings.key_file, os.environ)
-            host = Host(Address.parse(local.address if local else name), key, warn=self._warn)
+            host = Host(Address.parse(local.address if local else name), key, warn=warn)
             owned.callback(host.close)
             return Server(host, about(host, listener.cancellation), local)
 
@@ -186,9 +189,6 @@ class Models:
         """Close the connections to servers."""
         self._servers.close()
 
-    def _warn(self, text: str) -> None:
-        self.listener.progress(Event("load", "warning", text=text))
-
     def _offered(self, names: Sequence[str], listener: Listener) -> tuple[str, str] | None:
         """Offer another pair if some of the default one are missing. Return the names of the pair that was taken, if any."""
 
@@ -200,7 +200,7 @@ class Models:
             return None
         _check_llama()
         with listener.cancellation.holding(self._fetching):
-            if self.offer and (still := missing()) and (pair := self.offer(still, _store())):
+            if self.offer and (still := missing()) and (pair := self.offer(still, models_dir())):
                 self.settings, self.default_pair = replace(self.settings, small=pair[0], large=pair[1]), pair
                 return pair
         return None
@@ -213,8 +213,8 @@ class Models:
         if self.fetch and _missing(new):
             with listener.cancellation.holding(self._fetching):
                 if still := _missing(new):
-                    self.fetch(still, _store())
-        self._files.update((name, _resolved(name)) for name in new)
+                    self.fetch(still, models_dir())
+        self._files.update((name, resolve(name, models_dir(), load_catalogue())) for name in new)
 
 
 class ModelPool:
@@ -230,13 +230,8 @@ class ModelPool:
         self._parts: Pool[tuple[str, object], Any] = Pool()
         self._reported: set[tuple[Path | str, Path | None]] = set()  # models of which the user was told what to know
 
-    @property
-    def at_once(self) -> int:
-        """How many calls each model may run at once."""
-        return self._at_once
-
-    @at_once.setter
-    def at_once(self, n: int) -> None:
+    def run_at_once(self, n: int) -> None:
+        """Let each model run the calls of up to `n` threads in common batches; of fewer where memory is short."""
         self._at_once = n
         for _, generator in self._loaded():
             generator.at_once = n
@@ -276,9 +271,9 @@ class ModelPool:
         """Load a file, whether or not it is loaded already. The caller closes it. listener: can stop the loading."""
         from fbrag_cli.generation.llama.generator import LlamaGenerator
 
-        how = self._how(listener or self._listener, large=self.models.answers(file.path))
-        how = replace(how, name=file.name, sha256=file.sha256)
-        return LlamaGenerator(file.path, how, max_context=self.models.settings.ctx)
+        settings, cancellation = self.models.settings, (listener or self._listener).cancellation
+        how = loading(settings, cancellation, large=self.models.answers(file.path), verbose=self._verbose)
+        return LlamaGenerator(file.path, replace(how, name=file.name, sha256=file.sha256), max_context=settings.ctx)
 
     def loaders(self) -> dict[str, Callable[[], LlamaGenerator]]:
         """Return, for each of the default pair by name, a function that loads it anew. Raises FbragError `usage` for a server."""
@@ -300,7 +295,7 @@ class ModelPool:
         def make(owned: ExitStack) -> Part:
             from fbrag_cli.generation.llama.encoder import LlamaScorer
 
-            how = self._how(self._listener, large=False)
+            how = loading(self.models.settings, self._listener.cancellation, large=False, verbose=self._verbose)
             return load(Path(folder), lambda path: owned.enter_context(LlamaScorer(path, how)))
 
         part: Part = self._parts.get((folder, load), make, lease or Lease(self._listener))
@@ -372,9 +367,6 @@ class ModelPool:
         """Return the models that are loaded now, with their files. A model with an adapter is another one."""
         return [(path, generator) for (path, _), generator in self._generators.values().items() if isinstance(path, Path)]
 
-    def _how(self, listener: Listener, *, large: bool) -> Loading:
-        return loading(self.models.settings, listener.cancellation, large=large, verbose=self._verbose)
-
     def _placement(self, path: Path) -> Placement:
         return placement(self.models.settings, large=self.models.answers(path))
 
@@ -390,32 +382,7 @@ def _check_llama() -> None:
     import fbrag_cli.generation.llama.machine  # noqa: F401
 
 
-def _store() -> Path:
-    from fbrag_cli.storage.places import models_dir
-
-    return models_dir()
-
-
-def _resolved(name: str) -> ModelFile:
-    from fbrag_cli.models.catalogue import load_catalogue
-    from fbrag_cli.models.store import resolve
-
-    return resolve(name, _store(), load_catalogue())
-
-
 def _missing(names: Sequence[str]) -> list[str]:
     """Return the models of the catalogue among `names` that are not in the store."""
-    from fbrag_cli.models.catalogue import load_catalogue
-    from fbrag_cli.models.store import locate
-
-    catalogue, store = load_catalogue(), _store()
-    return [name for name in names if catalogue.find(name) and locate(name, store, catalogue) is None]
-
-
-def _look(name: str, listener: Listener) -> LocalModel:
-    """Look for the servers of this machine, and say which model is taken. Raises FbragError as `local.look`."""
-    from fbrag_cli.generation.server.local import look
-
-    model = look(name, os.environ, listener.cancellation)
-    listener.progress(Event("load", "note", text=f"local: {model.described}"))
-    return model
+    catalogue = load_catalogue()
+    return [name for name in names if catalogue.find(name) and locate(name, models_dir(), catalogue) is None]

@@ -227,7 +227,7 @@ class Session:
 
     def run_at_once(self, n: int) -> None:
         """Let the models run the calls of up to `n` threads in common batches; of fewer where memory is short."""
-        self.pool.at_once = n
+        self.pool.run_at_once(n)
 
     # -- a question ------------------------------------------------------------------------------------------------------
 

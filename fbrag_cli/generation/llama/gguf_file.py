@@ -38,7 +38,7 @@ class TypeTraits(ctypes.Structure):
 class Layers:
     """The layers of a model, and what they keep in a context.
 
-    n_blocks: number of layers but for the output. kv_numbers: numbers of the keys and values of one token, in all layers that have
+    n_blocks: number of layers but the output. kv_numbers: numbers of the keys and values of one token, in all layers that have
     them. state_numbers: numbers of the recurrent states (SSM) of one sequence, in all layers that have them.
     """
 
