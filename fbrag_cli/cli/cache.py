@@ -24,7 +24,7 @@ Examples:
 cache = Group("cache", HELP)
 
 # Kinds that can be named even when the cache has no entry of them.
-_KINDS = ("checks", "corpora", "documents", "embeddings", "listings", "pace", "samples")
+_KINDS = ("corpora", "documents", "embeddings", "listings", "pace", "samples")
 _ELSEWHERE = "set FBRAG_CACHE_DIR to another folder"
 
 

@@ -13,24 +13,24 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.server.address import Address, is_local, is_server, sent_on, server_key
+from fbrag_cli.models.catalogue import load_catalogue
+from fbrag_cli.models.store import ModelFile, locate, resolve
 from fbrag_cli.progress import Event, Listener
 from fbrag_cli.session.placement import devices_asked, gpus_here, loading, placement
 from fbrag_cli.session.pool import Lease, Pool
 from fbrag_cli.session.settings import ModelSettings
-from fbrag_cli.storage.cache import NOWHERE, Cache
 from fbrag_cli.storage.files import sha256_of
+from fbrag_cli.storage.places import models_dir
 from fbrag_cli.text.printable import counted, one_line
 
 if TYPE_CHECKING:
     from fbrag_cli.generation.generator import Generator, Scorer
     from fbrag_cli.generation.llama.generator import LlamaGenerator
-    from fbrag_cli.generation.llama.weights import Loading
     from fbrag_cli.generation.placement import Placement
     from fbrag_cli.generation.server.about import About
     from fbrag_cli.generation.server.client import Host
     from fbrag_cli.generation.server.generator import ServerGenerator
     from fbrag_cli.generation.server.local import LocalModel
-    from fbrag_cli.models.store import ModelFile
 
 Part = TypeVar("Part")
 
@@ -83,17 +83,13 @@ class Models:
         self.settings, self.listener, self.fetch = settings, listener or Listener(), fetch
         self._files: dict[str, ModelFile] = {}
         self._fetching = threading.Lock()
-        self._answering: set[str | Path] = (
-            set()
-        )  # servers and files that answer: these go where the settings place the large model
+        self._answering: set[str | Path] = set()  # servers and files: these go where the settings place the large model
         self._digests: Pool[Path, str] = Pool()
         self._servers: Pool[str, Server] = Pool()
 
     @cached_property
     def default_pair(self) -> tuple[str, str]:
         """Names of the small and the large model: those of the settings, else of the catalogue."""
-        from fbrag_cli.models.catalogue import load_catalogue
-
         catalogue = load_catalogue()
         return self.settings.small or catalogue.default_small, self.settings.large or catalogue.default_large
 
@@ -103,8 +99,6 @@ class Models:
         Raises FbragError: model_missing for a name that no model has; model_corrupt as `resolve`; `usage` for an address that is
         none; gpu_unavailable for a server with `--gpu require`.
         """
-        from fbrag_cli.models.catalogue import load_catalogue
-
         for name in names:
             if is_server(name):
                 where = name if is_local(name) else Address.parse(name).origin
@@ -112,7 +106,7 @@ class Models:
                     what = f"--gpu require: whether {where} computes on a GPU is not known"
                     raise FbragError("gpu_unavailable", what, "leave out --gpu require, or name models of this machine")
             elif name not in self._files and not load_catalogue().find(name):
-                _resolved(name)
+                resolve(name, models_dir(), load_catalogue())
 
     def find(self, names: Sequence[str], *, large: Sequence[str] = (), listener: Listener | None = None) -> None:
         """Find models. Missing ones are fetched, all at once; of the default pair another one may be offered and taken.
@@ -123,23 +117,15 @@ class Models:
         listener = listener or self.listener
         for each in filter(is_local, names):
             self.server(each, listener)
-        new = [name for name in dict.fromkeys(names) if not is_server(name) and name not in self._files]
-        if new:
-            import fbrag_cli.generation.llama.machine  # noqa: F401 where it does not load, nothing is fetched
-        if (self.offer or self.fetch) and _missing(new):
-            with listener.cancellation.holding(self._fetching):  # one download at a time
-                if pair := self._offered(_missing(new)):
-                    new, large = list(pair), pair[1:] if large else ()
-                if self.fetch and (missing := _missing(new)):
-                    self.fetch(missing, _store())
-        for name in new:
-            self._files[name] = _resolved(name)
+        if pair := self._offered(names, listener):
+            names, large = pair, pair[1:] if large else ()
+        self._add([name for name in names if not is_server(name)], listener)
         self._answering.update(name if is_server(name) else self.file(name).path for name in large)
 
     def file(self, name: str, listener: Listener | None = None) -> ModelFile:
-        """Return the file of a model, which is found if that was not done before. Raises as `find`."""
+        """Return the file of a model, which is found, and fetched if need be, unless that was done before. Raises as `find`."""
         if name not in self._files:
-            self.find([name], listener=listener)
+            self._add([name], listener or self.listener)
         return self._files[name]
 
     def answers(self, model: str | Path) -> bool:
@@ -174,13 +160,19 @@ class Models:
         """
         listener = listener or self.listener
 
+        def warn(text: str) -> None:
+            self.listener.progress(Event("load", "warning", text=text))
+
         def connect(owned: ExitStack) -> Server:
             from fbrag_cli.generation.server.about import about
             from fbrag_cli.generation.server.client import Host
+            from fbrag_cli.generation.server.local import look
 
-            local = _look(name, listener) if is_local(name) else None
+            local = look(name, os.environ, listener.cancellation) if is_local(name) else None
+            if local:
+                listener.progress(Event("load", "note", text=f"local: {local.described}"))
             key = None if local else server_key(self.settings.key_file, os.environ)
-            host = Host(Address.parse(local.address if local else name), key, warn=self._warn)
+            host = Host(Address.parse(local.address if local else name), key, warn=warn)
             return Server(host, about(host, listener.cancellation), local)
 
         with Lease(listener) as lease:
@@ -195,39 +187,49 @@ class Models:
         """Close the connections to servers."""
         self._servers.close()
 
-    def _warn(self, text: str) -> None:
-        self.listener.progress(Event("load", "warning", text=text))
+    def _offered(self, names: Sequence[str], listener: Listener) -> tuple[str, str] | None:
+        """Offer another pair if some of the default one are missing. Return the names of the pair that was taken, if any."""
 
-    def _offered(self, missing: Sequence[str]) -> tuple[str, str] | None:
-        """Offer another pair where some of the default one are missing. Return the names of the pair that was taken, if any."""
-        named = self.settings.small or self.settings.large
-        if self.offer is None or named or not missing or not {*missing} <= {*self.default_pair}:
+        def missing() -> list[str]:
+            named = self.offer is None or self.settings.small or self.settings.large or not {*names} <= {*self.default_pair}
+            return [] if named else _missing(names)
+
+        if not missing():
             return None
-        if pair := self.offer(missing, _store()):
-            self.settings, self.default_pair = replace(self.settings, small=pair[0], large=pair[1]), pair
-        return pair
+        _check_llama()
+        with listener.cancellation.holding(self._fetching):
+            if self.offer and (still := missing()) and (pair := self.offer(still, models_dir())):
+                self.settings, self.default_pair = replace(self.settings, small=pair[0], large=pair[1]), pair
+                return pair
+        return None
+
+    def _add(self, names: Sequence[str], listener: Listener) -> None:
+        """Find the files of models that were not found yet. Missing ones are fetched, one download at a time."""
+        if not (new := [name for name in dict.fromkeys(names) if name not in self._files]):
+            return
+        _check_llama()
+        if self.fetch and _missing(new):
+            with listener.cancellation.holding(self._fetching):
+                if still := _missing(new):
+                    self.fetch(still, models_dir())
+        self._files.update((name, resolve(name, models_dir(), load_catalogue())) for name in new)
 
 
 class ModelPool:
     """Generators and trained parts, each loaded once and shared by threads.
 
-    models: finds them. cache: holds the outcomes of checks.
+    models: finds them. verbose: whether llama.cpp's log goes to stderr.
     """
 
-    def __init__(self, models: Models, *, cache: Cache = NOWHERE, verbose: bool = False) -> None:
+    def __init__(self, models: Models, *, verbose: bool = False) -> None:
         self.models, self._listener = models, models.listener
-        self._cache, self._verbose, self._at_once = cache, verbose, 1
+        self._verbose, self._at_once = verbose, 1
         self._generators: Pool[tuple[Path | str, Path | None], Any] = Pool(stage="load")
         self._parts: Pool[tuple[str, object], Any] = Pool()
         self._reported: set[tuple[Path | str, Path | None]] = set()  # models of which the user was told what to know
 
-    @property
-    def at_once(self) -> int:
-        """How many calls each model may run at once."""
-        return self._at_once
-
-    @at_once.setter
-    def at_once(self, n: int) -> None:
+    def run_at_once(self, n: int) -> None:
+        """Let each model run the calls of up to `n` threads in common batches; of fewer where memory is short."""
         self._at_once = n
         for _, generator in self._loaded():
             generator.at_once = n
@@ -267,9 +269,9 @@ class ModelPool:
         """Load a file, whether or not it is loaded already. The caller closes it. listener: can stop the loading."""
         from fbrag_cli.generation.llama.generator import LlamaGenerator
 
-        how = self._how(listener or self._listener, large=self.models.answers(file.path))
-        how = replace(how, name=file.name, sha256=file.sha256)
-        return LlamaGenerator(file.path, how, max_context=self.models.settings.ctx)
+        settings, cancellation = self.models.settings, (listener or self._listener).cancellation
+        how = loading(settings, cancellation, large=self.models.answers(file.path), verbose=self._verbose)
+        return LlamaGenerator(file.path, replace(how, name=file.name, sha256=file.sha256), max_context=settings.ctx)
 
     def loaders(self) -> dict[str, Callable[[], LlamaGenerator]]:
         """Return, for each of the default pair by name, a function that loads it anew. Raises FbragError `usage` for a server."""
@@ -291,7 +293,7 @@ class ModelPool:
         def make(owned: ExitStack) -> Part:
             from fbrag_cli.generation.llama.encoder import LlamaScorer
 
-            how = self._how(self._listener, large=False)
+            how = loading(self.models.settings, self._listener.cancellation, large=False, verbose=self._verbose)
             return load(Path(folder), lambda path: owned.enter_context(LlamaScorer(path, how)))
 
         part: Part = self._parts.get((folder, load), make, lease or Lease(self._listener))
@@ -334,7 +336,7 @@ class ModelPool:
         if self.models.settings.gpu == "require" and on_gpu != layers:
             what = f"{generator.info.name} has {on_gpu}/{layers} layers on the GPU, and --gpu require asks for all"
             raise FbragError("gpu_unavailable", what, "fbrag doctor")
-        generator.at_once, generator.cache = self._at_once, self._cache
+        generator.at_once = self._at_once
         return generator
 
     def _ask_server(self, name: str, listener: Listener) -> ServerGenerator:
@@ -363,9 +365,6 @@ class ModelPool:
         """Return the models that are loaded now, with their files. A model with an adapter is another one."""
         return [(path, generator) for (path, _), generator in self._generators.values().items() if isinstance(path, Path)]
 
-    def _how(self, listener: Listener, *, large: bool) -> Loading:
-        return loading(self.models.settings, listener.cancellation, large=large, verbose=self._verbose)
-
     def _placement(self, path: Path) -> Placement:
         return placement(self.models.settings, large=self.models.answers(path))
 
@@ -376,32 +375,12 @@ def _layers(generator: LlamaGenerator) -> tuple[int, int]:
     return int(on_gpu), int(layers)
 
 
-def _store() -> Path:
-    from fbrag_cli.storage.places import models_dir
-
-    return models_dir()
-
-
-def _resolved(name: str) -> ModelFile:
-    from fbrag_cli.models.catalogue import load_catalogue
-    from fbrag_cli.models.store import resolve
-
-    return resolve(name, _store(), load_catalogue())
+def _check_llama() -> None:
+    """Raise FbragError llama_unavailable if no model can be loaded."""
+    import fbrag_cli.generation.llama.machine  # noqa: F401
 
 
 def _missing(names: Sequence[str]) -> list[str]:
     """Return the models of the catalogue among `names` that are not in the store."""
-    from fbrag_cli.models.catalogue import load_catalogue
-    from fbrag_cli.models.store import locate
-
-    catalogue, store = load_catalogue(), _store()
-    return [name for name in names if catalogue.find(name) and locate(name, store, catalogue) is None]
-
-
-def _look(name: str, listener: Listener) -> LocalModel:
-    """Look for the servers of this machine, and say which model is taken. Raises FbragError as `local.look`."""
-    from fbrag_cli.generation.server.local import look
-
-    model = look(name, os.environ, listener.cancellation)
-    listener.progress(Event("load", "note", text=f"local: {model.described}"))
-    return model
+    catalogue = load_catalogue()
+    return [name for name in names if catalogue.find(name) and locate(name, models_dir(), catalogue) is None]

@@ -51,7 +51,7 @@ class _Entry(Generic[Value]):
     is_reported: bool = False  # whether a caller waits that says so
     last_used: float = 0.0
 
-    def make(self, make: Make[Value]) -> None:
+    def fill(self, make: Make[Value]) -> None:
         with ExitStack() as owned:
             self.value = make(owned)
             self.owned, self.is_made = owned.pop_all(), True
@@ -101,7 +101,7 @@ class Pool(Generic[Key, Value]):
 
         def run() -> None:
             try:
-                entry.make(make)
+                entry.fill(make)
             except BaseException:
                 pass
             finally:
@@ -142,7 +142,7 @@ class Pool(Generic[Key, Value]):
             says, entry.is_reported = self._stage and not entry.is_reported, True
         with stage(self._stage, listener.progress) if says else nullcontext(), listener.cancellation.holding(entry.making):
             if not entry.is_made:
-                entry.make(make)
+                entry.fill(make)
         lease.seconds += watch.seconds
 
     def _evict(self, most: int, idle: float) -> None:

@@ -79,7 +79,7 @@ class Session:
         if cache is None or isinstance(cache, CacheSettings):
             chosen = cache or CacheSettings()
             cache, reuse = chosen.opened(progress=listener.progress), reuse or Reuse(again=chosen.again)
-        pool = ModelPool(Models(settings, listener, fetch=fetch), cache=cache, verbose=verbose)
+        pool = ModelPool(Models(settings, listener, fetch=fetch), verbose=verbose)
         return cls(pool, Retrievers(settings, cache, verbose=verbose), cache, listener, reuse)
 
     def __enter__(self) -> Session:
@@ -226,7 +226,7 @@ class Session:
 
     def run_at_once(self, n: int) -> None:
         """Let the models run the calls of up to `n` threads in common batches; of fewer where memory is short."""
-        self.pool.at_once = n
+        self.pool.run_at_once(n)
 
     # -- a question ------------------------------------------------------------------------------------------------------
 

@@ -102,7 +102,7 @@ def test_no_changed_header_ends_the_process(tmp_path: Path) -> None:
 
 
 def test_the_layers_of_an_honest_file(tmp_path: Path) -> None:
-    assert read_layers(Tiny(blocks=2).write(tmp_path / "tiny.gguf")) == Layers(kv_numbers=2 * 2 * 32, state_numbers=0)
+    assert read_layers(Tiny(blocks=2).write(tmp_path / "tiny.gguf")) == Layers(n_blocks=2, kv_numbers=2 * 2 * 32, state_numbers=0)
 
 
 @pytest.mark.parametrize("lie", OTHERS)

@@ -19,7 +19,7 @@ GIGABYTE = 10**9
 def layers(monkeypatch: pytest.MonkeyPatch, model: Path, placement: Placement, *free_bytes: float) -> int:
     gpus = tuple(Device(f"CUDA{i}", "a card", True, int(free), 24 * GIGABYTE) for i, free in enumerate(free_bytes))
     monkeypatch.setattr(machine, "gpus", lambda: gpus)
-    return machine.layers_for_gpu(model, placement)
+    return machine.layers_for_gpu(model, placement, N_LAYERS)
 
 
 def test_all_of_it_where_it_fits_and_else_its_share(monkeypatch: pytest.MonkeyPatch, smollm2: Path) -> None:

@@ -14,15 +14,13 @@ from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.cached import CachedGenerator, Replies
 from fbrag_cli.generation.generator import QUIET, EmbeddingRows, Generations, Sampling, Turn
 from fbrag_cli.generation.llama import embedding_rows
-from fbrag_cli.generation.llama.embedding_rows import KIND, _difference
+from fbrag_cli.generation.llama.embedding_rows import _difference
 from fbrag_cli.generation.llama.generator import LlamaGenerator
 from fbrag_cli.generation.llama.prompts import Need
 from fbrag_cli.generation.llama.weights import Loading, TokenTable, Weights
 from fbrag_cli.methods.r2ag.method import list_support_turns, list_turns
 from fbrag_cli.models.catalogue import load_catalogue
 from fbrag_cli.models.store import locate
-from fbrag_cli.session.models import ModelPool, Models
-from fbrag_cli.session.settings import ModelSettings
 from fbrag_cli.storage.cache import Cache
 from fbrag_cli.storage.places import models_dir
 from tests.generation.tiny_gguf import Tiny
@@ -45,7 +43,7 @@ def one(request: pytest.FixtureRequest, smollm2: Path) -> Iterator[LlamaGenerato
 
 
 def own_row(generator: LlamaGenerator, token: int) -> EmbeddingRows:
-    return EmbeddingRows.of(generator._weights.token_rows([token]))
+    return EmbeddingRows.of(generator._weights.token_table.rows([token]))
 
 
 def foreign(seed: int, width: int = 576, n: int = 1) -> EmbeddingRows:
@@ -240,8 +238,7 @@ def test_a_model_that_reads_rows_otherwise_is_refused(tmp_path: Path, monkeypatc
         assert tiny.generate((Turn("user", "x"),), 1, Sampling(2)).samples
 
 
-def test_the_check_is_made_once_for_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    cache, asked = Cache(tmp_path / "cache"), (Turn.of("user", ["x", foreign(0)]),)
+def test_the_check_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[Weights] = []
 
     def noted(weights: Weights) -> float:
@@ -249,15 +246,10 @@ def test_the_check_is_made_once_for_a_file(tmp_path: Path, monkeypatch: pytest.M
         return _difference(weights)
 
     monkeypatch.setattr(embedding_rows, "_difference", noted)
-    for _ in range(2):
-        models = ModelPool(Models(ModelSettings()), cache=cache)
-        try:
-            for _ in range(2):
-                models.load("smollm2-135m").generate(asked, 1, Sampling(1))
-        finally:
-            models.close()
-        assert len(made) == 1
-    assert len(cache.keys(KIND)) == 1
+    with LlamaGenerator(Tiny(weights=0.3).write(tmp_path / "tiny.gguf"), Loading(threads=1)) as tiny:
+        for _ in range(2):
+            tiny.generate((Turn.of("user", ["x", foreign(0, 32)]),), 1, Sampling(1))
+    assert len(made) == 1
 
 
 # -- the table of the model ----------------------------------------------------------------------------------------------------
@@ -284,7 +276,7 @@ def test_rows_of_a_real_table_are_those_of_the_gguf_package(one: LlamaGenerator)
     table = one._weights.token_table
     ids = np.arange(0, table.n_tokens, 97)
     kind = next(each for each in gguf.GGMLQuantizationType if each.name.lower() == table.kind.lower())
-    assert np.array_equal(one._weights.token_rows(ids), gguf.quants.dequantize(np.asarray(table._data[ids]), kind))
+    assert np.array_equal(one._weights.token_table.rows(ids), gguf.quants.dequantize(np.asarray(table._data[ids]), kind))
     deviation = {"q8_0": 0.135, "q5_0": 0.0173}[table.kind]
     assert table.deviation() == pytest.approx(deviation, rel=0.02)
 

@@ -88,7 +88,7 @@ class Context:
             self._embedding_batch = llama_cpp.llama_batch_init(BATCH, width, 1)
         rows = np.ctypeslib.as_array(self._embedding_batch.embd, (BATCH, width))
         own = [(i, each.token) for i, each in enumerate(tokens) if each.token not in vectors]
-        rows[[i for i, _ in own]] = self._weights.token_rows([token for _, token in own])
+        rows[[i for i, _ in own]] = self._weights.token_table.rows([token for _, token in own])
         for i, each in enumerate(tokens):
             if each.token in vectors:
                 rows[i] = vectors[each.token]

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.generator import EmbeddingRows
 from fbrag_cli.generation.llama.context import BatchToken, Context
-from fbrag_cli.generation.llama.machine import gpus, metadata, system_info, version
+from fbrag_cli.generation.llama.machine import gpus, metadata
 from fbrag_cli.generation.llama.weights import Weights
-from fbrag_cli.storage.cache import NOWHERE, entry_key
-
-#: The kind of cache entry.
-KIND = "checks"
 
 #: In llama.cpp these read a row as it stands. Gemma 3 scales a token's row and not one of ours; Gemma 3n ends the process.
 _ARCHITECTURES = ("llama", "phi3", "qwen2", "qwen3")
@@ -40,47 +34,16 @@ def check_taken(rows: EmbeddingRows, weights: Weights, name: str) -> None:
         raise FbragError("usage", what, "use the model that they were made for")
 
 
-class RowsCheck:
-    """The check that a model reads the embedding of a token as it reads the token. It takes as long as reading 64 tokens.
+def check_reading(weights: Weights, name: str) -> None:
+    """Check that a model reads the embedding of a token as it reads the token. It takes as long as reading 64 tokens.
 
-    name, sha256: name and digest of the model; without a digest each process checks anew. cache: keeps the outcomes.
+    The logits must be equal to the bit, on a GPU up to 0.01. Raises FbragError `model_corrupt`, with the name of the model, where
+    they differ; `out_of_memory`; the error of a cancellation.
     """
-
-    def __init__(self, weights: Weights, name: str, sha256: str | None) -> None:
-        self._weights, self._name, self._sha256 = weights, name, sha256
-        self._difference: float | None = None
-        self.cache = NOWHERE
-
-    def run(self) -> None:
-        """Compare the logits, which must be equal to the bit, on a GPU up to 0.01. Does nothing once it has been done.
-
-        Raises FbragError `model_corrupt` where they differ; `out_of_memory`; the error of a cancellation.
-        """
-        if self._difference is None:
-            self._difference = self._cached()
-        if not self._difference <= (_TOLERANCE_ON_GPU if gpus() else 0.0):
-            what = (
-                f"{self._name} reads the embedding of a token otherwise than the token: logits differ by {self._difference:.2g}"
-            )
-            raise FbragError("model_corrupt", what, "use another model (fbrag models list --all)")
-
-    def _cached(self) -> float:
-        """Return the difference from the cache, or compute and cache it."""
-        if self._sha256 is None:
-            return _difference(self._weights)
-        key = entry_key(self._sha256, version(), system_info(), self._weights.layers_on_gpu)
-        found = self.cache.read_json(KIND, key, _finite)
-        if found is None:
-            found = _difference(self._weights)
-            self.cache.write_json(KIND, key, {"difference": found})
-        return found
-
-
-def _finite(entry: dict[str, Any]) -> float:
-    difference = float(entry["difference"])
-    if not np.isfinite(difference):
-        raise ValueError("no difference")
-    return difference
+    difference = _difference(weights)
+    if not difference <= (_TOLERANCE_ON_GPU if gpus() else 0.0):
+        what = f"{name} reads the embedding of a token otherwise than the token: logits differ by {difference:.2g}"
+        raise FbragError("model_corrupt", what, "use another model (fbrag models list --all)")
 
 
 def _difference(weights: Weights) -> float:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.errors import FbragError
-from fbrag_cli.generation.llama.machine import llama_cpp, metadata, native_log, version
+from fbrag_cli.generation.llama.machine import corrupt, llama_cpp, metadata, native_log, version
 from fbrag_cli.generation.llama.weights import BY_DEFAULT, Loading, Weights
 from fbrag_cli.storage.files import sha256_of
 
@@ -169,7 +169,7 @@ class LlamaEncoder:
         return whole[:start], whole[start + len(bare) :]
 
     def _broken(self, what: str) -> FbragError:
-        return FbragError("model_corrupt", f"{self.name} {what}", "check the file (fbrag models verify), or use another model")
+        return corrupt(f"{self.name} {what}")
 
 
 class LlamaEmbedder(LlamaEncoder):

@@ -14,17 +14,15 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.generator import QUIET, Call, EmbeddingRows, Generations, ModelInfo, Sampling, Turn
 from fbrag_cli.generation.llama.chat_template import ChatTemplate, Markup, Segment
-from fbrag_cli.generation.llama.embedding_rows import RowsCheck, check_taken, takes_rows
-from fbrag_cli.generation.llama.machine import llama_cpp
+from fbrag_cli.generation.llama.embedding_rows import check_taken, takes_rows
+from fbrag_cli.generation.llama.machine import corrupt, llama_cpp
 from fbrag_cli.generation.llama.prompts import Need, Prompts, common_prefix
 from fbrag_cli.generation.llama.sample import NO_THINKING, Thinking, piece_of
 from fbrag_cli.generation.llama.scheduler import NoNumbersError, Request, Scheduler
 from fbrag_cli.generation.llama.weights import BY_DEFAULT, Loading, TokenTable, Weights
 from fbrag_cli.generation.thought import MOST_TOKENS, Marks, check_answered, tag
-from fbrag_cli.storage.cache import Cache
 
 _IN_ANY_TEXT = llama_cpp.LLAMA_TOKEN_ATTR_USER_DEFINED
 _OF_MARKS = llama_cpp.LLAMA_TOKEN_ATTR_CONTROL | _IN_ANY_TEXT
@@ -57,8 +55,7 @@ class LlamaGenerator:
         n_layers = llama_cpp.llama_model_n_layer(self._model) + 1
         limit = min(trained, max_context) if max_context else trained
         self.info = ModelInfo(loading.name or path.stem, loading.sha256, f"{self._weights.layers_on_gpu}/{n_layers}", limit)
-        self._rows_check = RowsCheck(self._weights, self.info.name, loading.sha256)
-        self._prompts = Prompts(self._weights, self.info.name, limit, self._rows_check)
+        self._prompts = Prompts(self._weights, self.info.name, limit)
         self._scheduler = Scheduler(self._weights, self._prompts)
         # How the model marks its thoughts: as its template does, or by <think> where its vocabulary has a token for that.
         marks = self._template.marks or (tag("think") if len(self._weights.tokens_of("<think>", special=True)) == 1 else None)
@@ -177,15 +174,6 @@ class LlamaGenerator:
     def at_once(self, n: int) -> None:
         self._prompts.at_once = n
 
-    @property
-    def cache(self) -> Cache:
-        """Where the outcomes of checks of the model are cached; none are unless it is set."""
-        return self._rows_check.cache
-
-    @cache.setter
-    def cache(self, cache: Cache) -> None:
-        self._rows_check.cache = cache
-
     def _spelled(self, marks: Marks) -> Thinking:
         """Return how samples think with such marks: where a mark is a token of the model, its letters alone are none."""
         tokens: dict[int, str] = {}
@@ -221,17 +209,13 @@ class LlamaGenerator:
 
     def _run(self, need: Need, sampling: Sampling | None, call: Call) -> Request:
         if not need.tokens:
-            raise self._broken("has no tokens for the words of a prompt")
+            raise corrupt(f"{self.info.name} has no tokens for the words of a prompt")
         request = Request(need, sampling, call, replace(self._thinking, extra_tokens=need.thought_tokens))
         try:
             self._scheduler.run(request)
         except NoNumbersError:
-            raise self._broken("computes what are no numbers (NaN)") from None
+            raise corrupt(f"{self.info.name} computes what are no numbers (NaN)") from None
         return request
-
-    def _broken(self, what: str) -> FbragError:
-        hint = "check the file (fbrag models verify), or use another model (fbrag models list --all)"
-        return FbragError("model_corrupt", f"{self.info.name} {what}", hint)
 
     def _attributes(self, token: int) -> int:
         return int(llama_cpp.llama_vocab_get_attr(self._vocab, token))

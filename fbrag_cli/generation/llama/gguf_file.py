@@ -13,8 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from fbrag_cli.errors import FbragError
-from fbrag_cli.generation.llama.machine import native_log
+from fbrag_cli.generation.llama.machine import corrupt, native_log
 
 _BLOCK = re.compile(r"(?:\w+\.)?blk\.(\d+)\.(\w+)\.weight$")
 _UINT32, _STRING = 4, 8  # types of the metadata
@@ -37,12 +36,13 @@ class TypeTraits(ctypes.Structure):
 
 @dataclass(frozen=True, slots=True)
 class Layers:
-    """What the layers of a model keep in a context.
+    """The layers of a model, and what they keep in a context.
 
-    kv_numbers: numbers of the keys and values of one token, in all layers that have them. state_numbers: numbers of the recurrent
-    states (SSM) of one sequence, in all layers that have them.
+    n_blocks: number of layers but the output. kv_numbers: numbers of the keys and values of one token, in all layers that have
+    them. state_numbers: numbers of the recurrent states (SSM) of one sequence, in all layers that have them.
     """
 
+    n_blocks: int
     kv_numbers: int
     state_numbers: int
 
@@ -54,7 +54,7 @@ def read_layers(path: Path) -> Layers:
     """
     with opened(path) as file:
         if file is None:
-            raise _corrupt(f"the header of {path.name} cannot be read: {native_log.last_error()}")
+            raise corrupt(f"the header of {path.name} cannot be read: {native_log.last_error()}")
         end, tensors = file.data_offset, defaultdict[int, dict[str, int]](dict)
         for number in range(ggml().gguf_get_n_tensors(file.pointer)):
             name = ggml().gguf_get_tensor_name(file.pointer, number).decode("utf-8", "replace")
@@ -62,14 +62,15 @@ def read_layers(path: Path) -> Layers:
             if found := _BLOCK.match(name):
                 tensors[int(found[1])][found[2]] = number
         if end > (size := path.stat().st_size):
-            raise _corrupt(f"{path.name} is cut: it has {size:,} bytes, and its tensors end at byte {end:,}")
+            raise corrupt(f"{path.name} is cut: it has {size:,} bytes, and its tensors end at byte {end:,}")
         n_blocks, n_there = file.number("block_count"), max(tensors, default=-1) + 1
         n_there += file.number("nextn_predict_layers") or 0  # a file may leave these out
         is_split = ggml().gguf_find_key(file.pointer, b"split.count") >= 0
         if n_blocks == 0 or (n_blocks is not None and n_blocks > n_there and not is_split):
-            raise _corrupt(f"{path.name} is no whole model: its header names {n_blocks} blocks, and it has {n_there}")
+            raise corrupt(f"{path.name} is no whole model: its header names {n_blocks} blocks, and it has {n_there}")
         n_states = sum(map(_has_state, tensors.values()))
-        return Layers(sum(_kv_numbers(file, block) for block in tensors.values()), n_states * _state_numbers(file))
+        kv_numbers = sum(_kv_numbers(file, block) for block in tensors.values())
+        return Layers(n_blocks or n_there, kv_numbers, n_states * _state_numbers(file))
 
 
 def _kv_numbers(file: OpenFile, block: Mapping[str, int]) -> int:
@@ -175,8 +176,3 @@ def ggml() -> Any:
         function = getattr(library, name)
         function.restype, function.argtypes = result, arguments
     return library
-
-
-def _corrupt(what: str) -> FbragError:
-    hint = "check the file (fbrag models verify), or use another model (fbrag models list --all)"
-    return FbragError("model_corrupt", what, hint)

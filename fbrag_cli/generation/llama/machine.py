@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from fbrag_cli.errors import lacking
+from fbrag_cli.errors import FbragError, lacking
 from fbrag_cli.generation.build import not_loaded
 from fbrag_cli.generation.placement import WHERE_IT_FITS, Device, Placement
 from fbrag_cli.limits import of_container
@@ -111,7 +111,7 @@ def free_gpu_memory(placement: Placement = WHERE_IT_FITS) -> int:
     return sum(gpu.free_bytes for gpu in gpus() if placement.may_use(gpu))
 
 
-def layers_for_gpu(path: Path, placement: Placement) -> int:
+def layers_for_gpu(path: Path, placement: Placement, n_layers: int) -> int:
     """Return how many layers go on GPUs, -1 for all: the number in `placement`, else all if they fit, else the part that fits.
 
     2 GB of GPU memory stay free for the KV cells of a prompt.
@@ -123,19 +123,7 @@ def layers_for_gpu(path: Path, placement: Placement) -> int:
     room, size = free_gpu_memory(placement) - _GPU_RESERVE, path.stat().st_size
     if size <= room:
         return -1
-    return max(0, int(_layers_in(path) * room / size))
-
-
-def _layers_in(path: Path) -> int:
-    """Return the number of layers in a model file, read without its weights; 0 if the file does not name it."""
-    params = llama_cpp.llama_model_default_params()
-    params.vocab_only = True
-    model = llama_cpp.llama_model_load_from_file(os.fsencode(path), params)
-    if not model:
-        return 0
-    count = metadata(model, f"{metadata(model, 'general.architecture')}.block_count")
-    llama_cpp.llama_model_free(model)
-    return int(count) if count.isdigit() else 0
+    return max(0, int(n_layers * room / size))
 
 
 def version() -> str:
@@ -186,6 +174,12 @@ def usable_cores() -> int:
     quota, _, period = of_container("cpu.max").partition(" ")
     limit = int(quota) / int(period) if quota.isdecimal() and period.isdecimal() else math.inf
     return max(1, math.floor(min(physical_cores(), limit)))
+
+
+def corrupt(what: str) -> FbragError:
+    """Return the error for a model that cannot be right."""
+    hint = "check the file (fbrag models verify), or use another model (fbrag models list --all)"
+    return FbragError("model_corrupt", what, hint)
 
 
 def metadata(model: Any, key: str) -> str:

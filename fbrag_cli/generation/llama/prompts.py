@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.llama.context import Context, fits_in_half, has_states
-from fbrag_cli.generation.llama.embedding_rows import RowsCheck
+from fbrag_cli.generation.llama.embedding_rows import check_reading
 from fbrag_cli.generation.llama.weights import Weights
 
 _STEP = 256  # llama.cpp makes contexts of multiples of it
@@ -81,14 +81,15 @@ class Prompts:
     """The prompts of one model, in a context that is made when it is first needed and enlarged when it is too small.
 
     weights: the model, which must outlive its prompts. name: name of the model, for errors. limit: number of tokens that the
-    model can take. rows_check: runs before the first embedding rows are read.
+    model can take.
 
     at_once: number of calls that may run at once; fewer where memory is short. context: the present context. has_states: whether
     the model has a recurrent state. It knows only how a prompt ends: such a model goes back to a copy, or to the beginning.
     """
 
-    def __init__(self, weights: Weights, name: str, limit: int, rows_check: RowsCheck) -> None:
-        self._weights, self._name, self._limit, self._rows_check = weights, name, limit, rows_check
+    def __init__(self, weights: Weights, name: str, limit: int) -> None:
+        self._weights, self._name, self._limit = weights, name, limit
+        self._reads_rows = False  # whether that was checked
         self.has_states = has_states(weights)
         self._n_copies = _COPIES if self.has_states else 0
         self._held: list[Prompt] = []  # the least recently used first
@@ -111,11 +112,12 @@ class Prompts:
         """Make a call's prompt one of the context, as far as another begins alike (all but the last token, which has to be read
         for its logits). Return None where a running call has to end first.
 
-        Raises FbragError `out_of_memory` where the context cannot be made, what `RowsCheck` raises where a prompt has embedding
-        rows, and the error of a cancellation.
+        Raises FbragError `out_of_memory` where the context cannot be made, what `check_reading` raises where a prompt has
+        embedding rows, and the error of a cancellation.
         """
-        if need.vectors:
-            self._rows_check.run()
+        if need.vectors and not self._reads_rows:
+            check_reading(self._weights, self._name)
+            self._reads_rows = True
         live = [each for each in self._held if each.live]
         if self._is_small_for(need):
             if live:

@@ -17,6 +17,7 @@ from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.llama.gguf_file import ggml, opened, read_layers
 from fbrag_cli.generation.llama.machine import (
+    corrupt,
     device_list,
     layers_for_gpu,
     llama_cpp,
@@ -71,7 +72,7 @@ class Weights:
         native_log.install()
         native_log.verbose = loading.verbose
         self.layers = read_layers(path)
-        self._placement, self._asked_layers = loading.placement, layers_for_gpu(path, loading.placement)
+        self._placement, self._asked_layers = loading.placement, layers_for_gpu(path, loading.placement, self.layers.n_blocks)
         self._check_memory(path.stat().st_size)
         self.model = self._load()
         if not self.model:
@@ -129,10 +130,6 @@ class Weights:
     def token_table(self) -> TokenTable:
         """The model's token embeddings. Raises FbragError `model_corrupt` where they cannot be read."""
         return TokenTable(self._path)
-
-    def token_rows(self, ids: Sequence[int] | NDArray[np.integer]) -> NDArray[np.float32]:
-        """Return the embeddings of tokens, as the model computes with them: float32 `(len(ids), n_embd)`."""
-        return self.token_table.rows(ids)
 
     def close(self) -> None:
         """Free the model."""
@@ -251,5 +248,4 @@ class TokenTable:
 
 
 def _unreadable(path: Path, reason: str) -> FbragError:
-    hint = "check the file (fbrag models verify), or use another model (fbrag models list --all)"
-    return FbragError("model_corrupt", f"the token embeddings of {path.name} cannot be read: {reason}", hint)
+    return corrupt(f"the token embeddings of {path.name} cannot be read: {reason}")
