@@ -53,16 +53,9 @@ def header_in(tables: Sequence[Table], start: int) -> str:
 
 def tables_of(document: Document) -> tuple[Table, ...]:
     """Return the tables of a document that have a header row, in order; computed once. Most documents have none."""
-    match form := form_of(document):
-        case "sheets":
-            return _of_sheets(document.text, tuple(section.start for section in document.sections))
-        case "rows":
-            return _of_rows(document.text)
-        case "pipes":
-            return _of_pipes(document.text)
-        case "csv" | "lines":
-            return _of_lines(document.text, form == "csv")
-    return ()
+    form = form_of(document)
+    starts = tuple(section.start for section in document.sections) if form == "sheets" else ()
+    return _tables(document.text, form, starts) if form else ()
 
 
 def form_of(document: Document) -> str:
@@ -82,23 +75,22 @@ def form_of(document: Document) -> str:
 
 
 @lru_cache(maxsize=_CACHED)
-def _of_sheets(text: str, starts: tuple[int, ...]) -> tuple[Table, ...]:
-    """Return a table for each sheet. starts: where each begins, with its name."""
-    return tuple(table for start, end in zip(starts, (*starts[1:], len(text)), strict=True) for table in _table(text, start, end))
+def _tables(text: str, form: str, starts: tuple[int, ...]) -> tuple[Table, ...]:
+    """Return the tables of a text. starts: where each sheet begins, with its name."""
+    match form:
+        case "sheets":
+            ends = (*starts[1:], len(text))
+            return tuple(table for start, end in zip(starts, ends, strict=True) for table in _table(text, start, end))
+        case "rows":  # in which only cells are separated by tabs
+            rows = _ROWS.finditer(text) if "\t" in text else ()
+            return tuple(table for each in rows for table in _table(text, *each.span()))
+        case "pipes":
+            return tuple(_of_pipes(text))
+    return tuple(_of_lines(text, form == "csv"))
 
 
-@lru_cache(maxsize=_CACHED)
-def _of_rows(text: str) -> tuple[Table, ...]:
-    """Return the tables of a text in which only cells are separated by tabs."""
-    if "\t" not in text:
-        return ()
-    return tuple(table for rows in _ROWS.finditer(text) for table in _table(text, rows.start(), rows.end()))
-
-
-@lru_cache(maxsize=_CACHED)
-def _of_pipes(text: str) -> tuple[Table, ...]:
-    """Return the tables of Markdown: a header, a line of hyphens and bars, and rows, all of them with bars."""
-    found: list[Table] = []
+def _of_pipes(text: str) -> Iterator[Table]:
+    """Yield the tables of Markdown: a header, a line of hyphens and bars, and rows, all of them with bars."""
     end = 1  # of the table before: a rule among its rows begins no other; nor does one without a line above it
     for rule in _RULE.finditer(text):
         header = text[text.rfind("\n", 0, max(0, rule.start() - 1)) + 1 : max(0, rule.start() - 1)]
@@ -109,24 +101,21 @@ def _of_pipes(text: str) -> tuple[Table, ...]:
             if first > end + 1 or text.find("|", first, last) < 0:
                 break
             end = last
-        found.append(Table(rule.end(), end, header))
-    return tuple(found)
+        yield Table(rule.end(), end, header)
 
 
-@lru_cache(maxsize=_CACHED)
-def _of_lines(text: str, is_table: bool) -> tuple[Table, ...]:
-    """Return the table that a whole text is, as in CSV. is_table: whether its name says so; otherwise its first lines must."""
+def _of_lines(text: str, is_table: bool) -> Iterator[Table]:
+    """Yield the table that a whole text is, as in CSV. is_table: whether its name says so; otherwise its first lines must."""
     lines = list(islice(_lines(text, 0, len(text)), _SAMPLE))
     if not is_table and lines and _RECORD.match(text[slice(*lines[0])]):
-        return ()
+        return
     alike = {}  # by separator: how many lines have equally many of it
     for separator, fewest in _SEPARATORS.items():
         counts = Counter(text.count(separator, *line) for line in lines)
         alike[separator] = max((n for count, n in counts.items() if count >= (1 if is_table else fewest)), default=0)
     separator = max(alike, key=lambda each: alike[each])
     if alike[separator] and (is_table or _MIN_LINES <= alike[separator] == len(lines)):
-        return tuple(_table(text, 0, len(text), separator))
-    return ()
+        yield from _table(text, 0, len(text), separator)
 
 
 def _table(text: str, start: int, end: int, separator: str = "\t") -> Iterator[Table]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from typing import TextIO
 
 from fbrag_cli.text.printable import one_line
@@ -17,14 +17,9 @@ def aligned(rows: Sequence[Sequence[str]], right: Container[int] = (), *, gap: i
     safe = [[one_line(cell) for cell in row] for row in rows]
     widths = [max(map(width_of, column)) for column in zip(*safe, strict=True)]
     for row in safe:
-        cells = (padded(cell, widths[i], right=i in right) for i, cell in enumerate(row))
+        spaces = (" " * (width - width_of(cell)) for width, cell in zip(widths, row, strict=True))
+        cells = (space + cell if i in right else cell + space for i, (cell, space) in enumerate(zip(row, spaces, strict=True)))
         yield (" " * gap).join(cells).rstrip()
-
-
-def padded(text: str, columns: int, *, right: bool = False) -> str:
-    """Return `text` with spaces up to a width of `columns`, before it if it is aligned on the right."""
-    spaces = " " * (columns - width_of(text))
-    return spaces + text if right else text + spaces
 
 
 def width_of(text: str) -> int:
@@ -36,17 +31,13 @@ def width_of(text: str) -> int:
 
 def shortened(text: str, columns: int, *, at_start: bool = False) -> str:
     """Return `text` cut to a width of `columns` with an ellipsis, at its end or at its start."""
+    from rich.cells import set_cell_size
+
     if width_of(text) <= columns:
         return text
-    kept: list[str] = []
-    left = columns - 1
-    characters: Iterable[str] = reversed(text) if at_start else text
-    for character in characters:
-        left -= width_of(character)
-        if left < 0:
-            break
-        kept.append(character)
-    return "…" + "".join(reversed(kept)) if at_start else "".join(kept).rstrip() + "…"
+    if at_start:
+        return "…" + set_cell_size(text[::-1], columns - 1).rstrip()[::-1]
+    return set_cell_size(text, columns - 1).rstrip() + "…"
 
 
 def columns_of(stream: TextIO) -> int | None:

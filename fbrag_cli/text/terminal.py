@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 from fbrag_cli.text.printable import printable
 from fbrag_cli.text.spans import Span
@@ -111,15 +111,6 @@ def _words(line: str) -> Iterator[Span]:
 
 def _cut(text: str, start: int, end: int, columns: int) -> list[Span]:
     """Return the pieces of `text[start:end]` that fit `columns`, each at least one character."""
-    word = text[start:end]
-    if width_of(word) <= columns:
-        return [(start, end)]
-    if word.isascii():
-        return list(pairwise([*range(start, end, columns), end]))
-    cuts, width = [start], 0
-    for i in range(start, end):
-        width += width_of(text[i])
-        if width > columns and i > cuts[-1]:
-            cuts.append(i)
-            width = width_of(text[i])
-    return list(pairwise([*cuts, end]))
+    from rich.cells import chop_cells
+
+    return list(pairwise(accumulate(map(len, filter(None, chop_cells(text[start:end], columns))), initial=start)))

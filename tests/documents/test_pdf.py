@@ -13,11 +13,11 @@ from time import process_time
 import pypdf
 import pytest
 
+from fbrag_cli.documents.decoding.encoding import without_surrogates
 from fbrag_cli.documents.document import Document
 from fbrag_cli.documents.lines import pages_of
 from fbrag_cli.documents.load import load
-from fbrag_cli.documents.pdf.garbled import is_garbled
-from fbrag_cli.documents.pdf.page_text import clean_line, rejoin_words
+from fbrag_cli.documents.pdf.page_text import is_garbled, rejoin_words
 from fbrag_cli.documents.source import read_source
 from fbrag_cli.errors import ExitCode, FbragError
 from fbrag_cli.progress import Event, Listener
@@ -198,7 +198,7 @@ def test_pages_of_nothing_but_broken_words_take_no_quadratic_time() -> None:
 
 
 def test_surrogates_of_broken_fonts_do_not_get_out() -> None:
-    assert clean_line("math \ud835\udc00 lone \ud835 end") == "math \U0001d400 lone \ufffd end"
+    assert without_surrogates("math \ud835\udc00 lone \ud835 end") == "math \U0001d400 lone \ufffd end"
 
 
 def test_garbled_text_is_warned_of(tmp_path: Path) -> None:

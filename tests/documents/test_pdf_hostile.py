@@ -12,6 +12,7 @@ from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.documents.load import load
 from fbrag_cli.documents.pdf import reader
 from fbrag_cli.documents.pdf.page_ranges import format_ranges, numbers_within, parse_ranges
+from fbrag_cli.documents.source import Source
 from fbrag_cli.errors import FbragError
 from fbrag_cli.progress import Listener
 from tests.documents.test_pdf import (
@@ -184,7 +185,7 @@ def test_a_document_of_slow_pages_alone_is_not_said_to_be_damaged(tmp_path: Path
     ],
 )
 def test_pages_as_people_write_them(text: str, numbers: list[int]) -> None:
-    assert numbers_within(parse_ranges(text, "a.pdf"), 20, "a.pdf", "a.pdf") == numbers
+    assert numbers_within(parse_ranges(text, "a.pdf"), 20, Source("a.pdf", "a.pdf", b"")) == numbers
     assert parse_ranges(format_ranges(numbers), "a.pdf")
 
 

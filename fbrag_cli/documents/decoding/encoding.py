@@ -12,7 +12,6 @@ from encodings.aliases import aliases
 
 from fbrag_cli.documents.decoding.guesses import (
     LATIN_ENCODINGS,
-    is_east_asian,
     likeliest_alphabet,
     likeliest_east_asian,
     likeliest_latin,
@@ -58,7 +57,6 @@ _OF_PYTHON = ("charmap", "idna", "mbcs", "oem", "punycode", "raw-unicode-escape"
 _FEW_LOST = 3
 _WHOLE_PER_LOST = 50  # of a declared encoding: Japanese, Chinese or Korean in a wrong one lacks one character in 10 to 50
 _MAX_RUN_LATIN = 2  # bytes: accented letters and signs such as “«” and “°” stand alone
-_MIN_IDEOGRAPHS = 12  # bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,8 +179,6 @@ def _guessed(source: Source) -> Decoded:
     for encoding in _wide_candidates(source.data) if 0 in source.data else _legacy_candidates(source.data):
         if (text := _strict(source.data, encoding)) is not None:
             return _guess(source, text, encoding)
-    if (wide := _ideographs(source.data)) is not None and (text := _strict(source.data, wide)) is not None:
-        return _guess(source, text, wide)
     raise binary(source)
 
 
@@ -223,16 +219,6 @@ def _wide_candidates(data: bytes) -> list[str]:
         if _share(_is_odd, text) <= _MAX_ODD_GUESS and not (is_utf8 and _share(lambda c: c >= "\u1000", text) > _MAX_ODD_UTF8):
             spaces[encoding] = text.count(" ") + text.count("\n")
     return sorted(spaces, key=lambda encoding: -spaces[encoding])
-
-
-def _ideographs(data: bytes) -> str | None:
-    """Return the UTF-16 form of East Asian text without byte order mark and ASCII, even line ends, and so without NULs."""
-    shares = {}
-    for encoding in ("utf-16-le", "utf-16-be"):
-        text = data[:_SAMPLE].decode(encoding, "replace")
-        shares[encoding] = _share(lambda character: is_east_asian(character) or "\uff00" <= character <= "\uffef", text)
-    best = max(shares, key=lambda encoding: shares[encoding])
-    return best if len(data) >= _MIN_IDEOGRAPHS and shares[best] > 1 - _MAX_ODD_UTF8 else None
 
 
 def _share(belongs: Callable[[str], bool], text: str) -> float:

@@ -166,8 +166,3 @@ def _everyday_share(sample: bytes, encoding: str) -> float:
         is_pair = len(written) == 2 and written[1] >= lowest
         n_everyday += is_pair and (mark <= written[0] <= last_mark or first <= written[0] <= last)
     return n_everyday / len(characters)
-
-
-def is_east_asian(character: str) -> bool:
-    """Return whether `character` is an ideograph, kana, hangul or their punctuation."""
-    return "\u3000" <= character <= "\u30ff" or "\u4e00" <= character <= "\u9fff" or "\uac00" <= character <= "\ud7a3"

@@ -11,6 +11,7 @@ from time import process_time
 from typing import TYPE_CHECKING, Any
 
 from fbrag_cli.documents.decoding.encoding import without_surrogates
+from fbrag_cli.documents.document import comment
 
 if TYPE_CHECKING:
     from pypdf import PageObject
@@ -72,7 +73,7 @@ def read_annotations(page: PageObject, number: int) -> Annotations:
                 found = _text(annotation.get("/Contents")).splitlines()
             elif kind in _COMMENTS and (text := " ".join(_text(annotation.get("/Contents")).split())):
                 author = " ".join(_text(annotation.get("/T")).split())
-                comments.append(f"Comment{f' by {author}' if author else ''} on page {number}: {text}")
+                comments.append(comment(author, f"page {number}", text))
                 left -= len(text)
             if kind == "/FileAttachment":
                 files.append(file_name(annotation["/FS"]))

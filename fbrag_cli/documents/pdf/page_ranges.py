@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
+from fbrag_cli.documents.source import Source
 from fbrag_cli.errors import FbragError
 
 _RANGE = re.compile(r"\s*([0-9]{1,9})\s*(?:([-\u2013])\s*([0-9]{1,9})?\s*)?")
@@ -17,33 +18,31 @@ PageRange = tuple[int, int]
 
 def parse_ranges(text: str, path: str) -> tuple[PageRange, ...]:
     """Parse page ranges as "3-9,12", or "3-" to the last page. path: of the document, for the error. Raises FbragError usage."""
-    return tuple(_parse_range(part, path) for part in text.split(","))
+    ranges = []
+    for part in text.split(","):
+        if (found := _RANGE.fullmatch(part)) is None:
+            raise FbragError("usage", f"--pages: {part.strip()!r} is not a page or a range of pages", _EXAMPLE, document=path)
+        first = int(found[1])
+        last = int(found[3]) if found[3] else _TO_THE_END if found[2] else first
+        if first > last:
+            raise FbragError("usage", f"--pages: {first}-{last} runs backwards", f"--pages {last}-{first}", document=path)
+        ranges.append((first, last))
+    return tuple(ranges)
 
 
-def _parse_range(text: str, path: str) -> PageRange:
-    found = _RANGE.fullmatch(text)
-    if found is None:
-        raise FbragError("usage", f"--pages: {text.strip()!r} is not a page or a range of pages", _EXAMPLE, document=path)
-    first = int(found[1])
-    last = int(found[3]) if found[3] else _TO_THE_END if found[2] else first
-    if first > last:
-        raise FbragError("usage", f"--pages: {first}-{last} runs backwards", f"--pages {last}-{first}", document=path)
-    return first, last
-
-
-def numbers_within(ranges: Sequence[PageRange] | None, n_pages: int, path: str, name: str) -> list[int]:
+def numbers_within(ranges: Sequence[PageRange] | None, n_pages: int, source: Source) -> list[int]:
     """Return the page numbers in `ranges` (None: all), in the document's order, each once.
 
-    path, name: path and name of the document, for the error. Raises FbragError usage if one is outside 1 to `n_pages`.
+    Raises FbragError usage if one is outside 1 to `n_pages`.
     """
-    ranges = ranges and [(first, max(first, n_pages) if last == _TO_THE_END else last) for first, last in ranges]
-    for first, last in ranges or ():
-        if first < 1 or last > n_pages:
-            asked = format_ranges([first]) if first == last else f"{first}-{last}"
-            what = f"--pages: {name} has no page {asked}; its pages are 1-{n_pages}"
-            raise FbragError("usage", what, f"--pages 1-{n_pages}", document=path)
     if ranges is None:
         return list(range(1, n_pages + 1))
+    ranges = [(first, max(first, n_pages) if last == _TO_THE_END else last) for first, last in ranges]
+    for first, last in ranges:
+        if first < 1 or last > n_pages:
+            asked = f"{first}" if first == last else f"{first}-{last}"
+            what = f"--pages: {source.name} has no page {asked}; its pages are 1-{n_pages}"
+            raise FbragError("usage", what, f"--pages 1-{n_pages}", document=source.path)
     return sorted({number for first, last in ranges for number in range(first, last + 1)})
 
 

@@ -1,15 +1,15 @@
-"""Undo typesetting: words broken at line ends, and soft hyphens."""
+"""Text of pages: undo words broken at line ends, and recognize what a font without a table of letters has garbled."""
 
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
-from fbrag_cli.documents.decoding.encoding import without_surrogates
-
-_SOFT_HYPHEN = "\u00ad"
-_HYPHENS = ("-", "\u2010", _SOFT_HYPHEN)
+SOFT_HYPHEN = "\u00ad"
+_HYPHENS = ("-", "\u2010", SOFT_HYPHEN)
 _LETTERS = re.compile(r"[^\W\d_]+")
 _WORD = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
 _LAST_WORD = re.compile(_WORD.pattern + "$")
@@ -34,16 +34,6 @@ class PageLines:
     cut: bool = False
 
 
-def clean_line(line: str) -> str:
-    """Clean a line from PDFium: surrogates become characters, soft hyphens go, but for one at its end.
-
-    `rejoin_words` uses the one at the end.
-    """
-    line = without_surrogates(line)
-    end = _SOFT_HYPHEN if line.endswith(_SOFT_HYPHEN) else ""
-    return line.replace(_SOFT_HYPHEN, "") + end
-
-
 def rejoin_words(pages: Sequence[str], apart: Collection[int] = ()) -> list[str]:
     """Rejoin words that are broken at line ends, on the line (and page) where they begin.
 
@@ -51,11 +41,15 @@ def rejoin_words(pages: Sequence[str], apart: Collection[int] = ()) -> list[str]
     goes ("exam-ple") or stays ("well-known") depends on the unbroken words of these pages. No page becomes empty.
     """
     split = [page.split("\n") for page in pages]
-    chains = _chains(split, apart)
+    chains: list[list[list[str]]] = []  # runs of pages in which a word may continue from one to the next
+    for index, page in enumerate(split):
+        if index == 0 or index in apart:
+            chains.append([])
+        chains[-1].append(page)
     words = _learn(chains)
     for chain in chains:
         _rejoin(chain, words)
-    return ["\n".join(lines).replace(_SOFT_HYPHEN, "") for lines in split]
+    return ["\n".join(lines).replace(SOFT_HYPHEN, "") for lines in split]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,16 +75,6 @@ class _Break:
     @property
     def compound(self) -> str:
         return f"{self.before}-{self.after}"
-
-
-def _chains(pages: list[list[str]], apart: Collection[int]) -> list[list[list[str]]]:
-    """Split the pages into runs in which a word may continue from one page to the next."""
-    chains: list[list[list[str]]] = []
-    for index, page in enumerate(pages):
-        if index == 0 or index in apart:
-            chains.append([])
-        chains[-1].append(page)
-    return chains
 
 
 def _learn(chains: Sequence[Sequence[Sequence[str]]]) -> _Words:
@@ -150,7 +134,7 @@ def _continues(above: str, line: str) -> bool:
 def _whole_word(broken: str, rest: str, words: _Words) -> str | None:
     """Return the word of `broken` (with its hyphen) at a line's end and `rest` on the next; None if these are two words."""
     stem = broken[:-1]
-    if broken.endswith(_SOFT_HYPHEN):
+    if broken.endswith(SOFT_HYPHEN):
         return stem + rest
     if (found := _break(broken, rest)) is None:
         return None
@@ -171,3 +155,33 @@ def _break(broken: str, rest: str) -> _Break | None:
         return None
     before, after = _LAST_WORD.search(broken[:-1].lower()), _LETTERS.match(rest.lower())
     return _Break(before.group(), after.group()) if before and after else None
+
+
+# -- garbled text -------------------------------------------------------------------------------------------------------------
+
+
+_NO_LETTERS = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f\ue000-\uf8ff\ufffd]")
+_FOREIGN = re.compile(r"[^\W\d_\x00-\u024f]+")  # letters outside of the Latin alphabet
+_MOST = 0.1  # of the characters that are not white space
+_ENOUGH = 20_000  # characters of a page that are looked at
+
+# Scripts that stand in one word with each other.
+_TOGETHER = dict.fromkeys(
+    "CJK IDEOGRAPHIC HIRAGANA KATAKANA KATAKANA-HIRAGANA HANGUL BOPOMOFO FULLWIDTH HALFWIDTH".split(), "CJK"
+)
+_WITH_ANY = frozenset("GREEK LATIN MODIFIER MATHEMATICAL SCRIPT MICRO OHM ANGSTROM KELVIN".split())
+
+
+def is_garbled(text: str) -> bool:
+    """Return whether more than a tenth of a page cannot be read: characters without meaning, and words that mix scripts."""
+    text = text[:_ENOUGH]
+    mixed = (word for word in _FOREIGN.findall(text) if len(set(map(_script, word)) - {""}) > 1)
+    bad = len(_NO_LETTERS.findall(text)) + sum(map(len, mixed))
+    return bad > _MOST * len("".join(text.split()))
+
+
+@lru_cache(maxsize=4096)
+def _script(letter: str) -> str:
+    """Return the script of a letter by the first word of its name; "" for one that stands with any script, and for numbers."""
+    name = unicodedata.name(letter, "?").partition(" ")[0]
+    return "" if name in _WITH_ANY or not letter.isalpha() else _TOGETHER.get(name, name)

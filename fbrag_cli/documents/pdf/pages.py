@@ -1,21 +1,24 @@
-"""`PageReader`: opens a PDF and reads its pages as lines, in a child process."""
+"""`PageReader`: opens a PDF and reads its pages as lines with their heights, in reading order, in a child process."""
 
 from __future__ import annotations
 
 import logging
+import re
 import warnings
+from collections.abc import Callable
 from contextlib import closing, suppress
+from ctypes import byref, c_double
 from dataclasses import dataclass
 from functools import cached_property
 from io import BytesIO
 from itertools import islice
-from math import nan
+from math import cos, nan
 from typing import TYPE_CHECKING
 
+from fbrag_cli.documents.decoding.encoding import without_surrogates
 from fbrag_cli.documents.pdf.annotations import Annotations, file_name, read_annotations
-from fbrag_cli.documents.pdf.page_lines import page_lines
 from fbrag_cli.documents.pdf.page_ranges import PageRange, numbers_within
-from fbrag_cli.documents.pdf.page_text import PageLines
+from fbrag_cli.documents.pdf.page_text import SOFT_HYPHEN, PageLines
 from fbrag_cli.documents.source import Source
 from fbrag_cli.errors import FbragError
 from fbrag_cli.text.printable import one_line
@@ -26,30 +29,28 @@ if TYPE_CHECKING:
 
 _LONGEST_REASON = 120  # characters
 _MAX_EMBEDDED = 1_000
+_UPRIGHT = 0.9995  # cosine of the angle of a letter
+_BLEED = 12.0  # points
+_FEWEST = 0.25  # share of a page's letters that lie on the page, if its box can be trusted
+_MAX_CHARACTERS = 5_000_000
+
+_MARK = "\ufffe"  # PDFium writes it for the hyphen of a word that is broken at a line's end, and for a glyph without a letter
+_LINE = re.compile(rf"[^\r\n{_MARK}]*[^\s{_MARK}]{_MARK}?")
 
 
 @dataclass(frozen=True, slots=True)
 class ReadPage:
-    """A page. lines: empty if it has no text. failure: why it could not be read, as "PdfiumError: …"; otherwise "".
+    """A page. lines: of its text, or else of its form; empty if it has neither. below: lines of its form that follow its text.
 
-    annotations: what lies on it beside its text.
+    failure: why it could not be read, as "PdfiumError: …"; otherwise "". comments, files: as in `Annotations`.
     """
 
     number: int
     lines: PageLines = PageLines()
+    below: tuple[str, ...] = ()
     failure: str = ""
-    annotations: Annotations = Annotations()
-
-    @property
-    def body(self) -> PageLines:
-        """Return the lines of its text, or else those of its form."""
-        own = self.annotations.lines
-        return self.lines if self.lines.lines else PageLines(own, (nan,) * len(own))
-
-    @property
-    def below(self) -> tuple[str, ...]:
-        """Return the lines of its form that follow its text."""
-        return self.annotations.lines if self.lines.lines else ()
+    comments: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +110,7 @@ class PageReader:
 
     @cached_property
     def _numbers(self) -> list[int]:
-        return numbers_within(self._ranges, len(self._pdf), self._source.path, self._source.name)
+        return numbers_within(self._ranges, len(self._pdf), self._source)
 
     @cached_property
     def _pypdf(self) -> PdfReader:
@@ -140,14 +141,77 @@ class PageReader:
     def _read(self, number: int) -> ReadPage:
         try:
             with closing(self._pdf[number - 1]) as page:
-                lines, annotated = page_lines(page), _is_annotated(page)
+                lines, annotated = _lines(page), _is_annotated(page)
         except Exception as error:
             return ReadPage(number, failure=reason(error))
-        annotations = Annotations()
+        found = Annotations()
         if annotated:
             with suppress(Exception):
-                annotations = read_annotations(self._pypdf.pages[number - 1], number)
-        return ReadPage(number, lines, annotations=annotations)
+                found = read_annotations(self._pypdf.pages[number - 1], number)
+        below = found.lines
+        if not lines.lines:
+            lines, below = PageLines(below, (nan,) * len(below)), ()
+        return ReadPage(number, lines, below, comments=found.comments, files=found.files)
+
+
+class PageTooLargeError(Exception):
+    """A page has too much text."""
+
+
+def _lines(page: PdfPage) -> PageLines:
+    """Return the lines of a page, without blank ones. Raises PageTooLargeError, and PdfiumError for a damaged page."""
+    from pypdfium2 import raw
+
+    left, lower, right, upper = map(float, page.get_bbox())
+    with closing(page.get_textpage()) as letters:
+        if letters.count_chars() > _MAX_CHARACTERS:
+            raise PageTooLargeError(f"it has more than {_MAX_CHARACTERS:,} characters")
+
+        def index(position: int) -> int:
+            return int(raw.FPDFText_GetCharIndexFromTextIndex(letters, position))
+
+        def place(position: int) -> tuple[float, float]:
+            x, y = c_double(nan), c_double(nan)
+            raw.FPDFText_GetCharOrigin(letters, index(position), byref(x), byref(y))
+            return x.value, y.value
+
+        def on_page(position: int) -> bool:
+            x, y = place(position)
+            return bool(left - _BLEED < x < right + _BLEED and lower - _BLEED < y < upper + _BLEED)
+
+        def height(position: int) -> float:
+            upright = cos(raw.FPDFText_GetCharAngle(letters, index(position))) > _UPRIGHT
+            return place(position)[1] - lower if upright else nan
+
+        def mark(found: re.Match[str]) -> str:
+            return _MARK if raw.FPDFText_IsHyphen(letters, index(found.start())) == 1 else "\ufffd"
+
+        # PDFium counts positions in units of UTF-16.
+        units = letters.get_text_range(errors="surrogatepass").encode("utf-16-le", "surrogatepass")
+        whole = re.sub(_MARK, mark, "".join(map(chr, memoryview(units).cast("H"))))
+        text = whole if all(on_page(end) for begin_end in _ends(whole) for end in begin_end) else _inside(whole, on_page)
+        heights = tuple(height(begin) for begin, _ in _ends(text))
+    lines = (without_surrogates(line[0].strip().replace(_MARK, "-")) for line in _LINE.finditer(text))
+    # `rejoin_words` uses a soft hyphen at the end of a line.
+    clean = tuple(line[:-1].replace(SOFT_HYPHEN, "") + line[-1:] for line in lines)
+    return PageLines(clean, heights, upper - lower, cut=text != whole)
+
+
+def _ends(text: str) -> list[tuple[int, int]]:
+    """Return the positions of the first and the last letter of each line."""
+    return [(line.end() - len(line[0].lstrip()), line.end() - 1) for line in _LINE.finditer(text)]
+
+
+def _inside(text: str, on_page: Callable[[int], bool]) -> str:
+    """Return the text with spaces for letters outside of the page: one that was cut from a spread may hold the text of both.
+
+    If hardly any letter lies on the page, its box is not trusted, and the text stays as it is.
+    """
+    places = [position for position, letter in enumerate(text) if not letter.isspace()]
+    outside = {position for position in places if not on_page(position)}
+    if len(places) - len(outside) < _FEWEST * len(places):
+        return text
+    return "".join(" " if position in outside else letter for position, letter in enumerate(text))
 
 
 def _is_annotated(page: PdfPage) -> bool:

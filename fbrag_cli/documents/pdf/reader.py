@@ -15,10 +15,9 @@ from time import monotonic
 from typing import Any, cast
 
 from fbrag_cli.documents.document import Content, Extracted, PageSpan
-from fbrag_cli.documents.pdf.garbled import is_garbled
 from fbrag_cli.documents.pdf.margins import without_running_lines
 from fbrag_cli.documents.pdf.page_ranges import PageRange, format_ranges, numbers_within
-from fbrag_cli.documents.pdf.page_text import rejoin_words
+from fbrag_cli.documents.pdf.page_text import is_garbled, rejoin_words
 from fbrag_cli.documents.pdf.pages import Opened, PageReader, ReadPage, damaged
 from fbrag_cli.documents.source import Source
 from fbrag_cli.errors import FbragError
@@ -44,7 +43,7 @@ def read_pdf(source: Source, *, ranges: tuple[PageRange, ...] | None, password: 
     (`ranges` outside the document). Raises the error of a cancellation.
     """
     document, pages = _read(source, ranges, password, listener)
-    if not any(page.body.lines or page.annotations.comments for page in pages):
+    if not any(page.lines.lines or page.comments for page in pages):
         raise _no_text(source, pages, document.n_pages)
     return _joined(source, pages, document)
 
@@ -66,7 +65,7 @@ def _read(
     )
     with closing(cast("Generator[tuple[int, Any], None, None]", outcomes)) as replies:  # ends the child
         document = _document(source, next(replies)[1])
-        numbers = numbers_within(ranges, document.n_pages, source.path, source.name)
+        numbers = numbers_within(ranges, document.n_pages, source)
         listener.progress(Event("read", "start", total=len(numbers)))
         for number, (_, reply) in zip(numbers, replies, strict=False):
             pages.append(ReadPage(number, failure=reply.reason) if isinstance(reply, Failure) else reply)
@@ -91,8 +90,8 @@ def _document(source: Source, opened: Opened | Failure) -> Opened:
 
 
 def _joined(source: Source, pages: Sequence[ReadPage], document: Opened) -> Extracted:
-    written = [page for page in pages if page.body.lines]
-    parts = without_running_lines([page.number for page in written], [page.body for page in written])
+    written = [page for page in pages if page.lines.lines]
+    parts = without_running_lines([page.number for page in written], [page.lines for page in written])
     bodies = rejoin_words(["\n".join(part.body) for part in parts], _apart(pages))
     texts = [
         "\n".join((*part.above, body, *part.below, *page.below)) for page, part, body in zip(written, parts, bodies, strict=True)
@@ -103,7 +102,7 @@ def _joined(source: Source, pages: Sequence[ReadPage], document: Opened) -> Extr
         spans.append(PageSpan(page.number, start, start + len(text)))
         start += len(text) + 1
     text = "\n".join(texts)
-    skipped = tuple(page.number for page in pages if not page.body.lines)
+    skipped = tuple(page.number for page in pages if not page.lines.lines)
     failures = {page.number: page.failure for page in pages if page.failure}
     garbled = [page.number for page, text in zip(written, texts, strict=True) if is_garbled(text)]
     return Extracted(
@@ -112,14 +111,14 @@ def _joined(source: Source, pages: Sequence[ReadPage], document: Opened) -> Extr
         skipped_pages=skipped,
         warnings=tuple(_warnings(source, document, garbled, skipped, failures)),
         left_out=tuple(_left_out(document, pages)),
-        comments=tuple(comment for page in pages for comment in page.annotations.comments),
+        comments=tuple(comment for page in pages for comment in page.comments),
     )
 
 
 def _left_out(document: Opened, pages: Sequence[ReadPage]) -> Iterator[str]:
     if cut := [page.number for page in pages if page.lines.cut]:
         yield f"text outside of {_pages(cut)}"
-    names = dict.fromkeys((*document.files, *(name for page in pages for name in page.annotations.files)))
+    names = dict.fromkeys((*document.files, *(name for page in pages for name in page.files)))
     if names:
         yield counted_names(names, "embedded file")
 
@@ -130,10 +129,10 @@ def _apart(pages: Sequence[ReadPage]) -> set[int]:
     index = 0
     expected = 0
     for page in pages:
-        if page.body.lines:
+        if page.lines.lines:
             apart |= {index} if page.number != expected else set()
             index += 1
-        if page.body.lines or (page.number == expected and not page.failure):
+        if page.lines.lines or (page.number == expected and not page.failure):
             expected = page.number + 1
     return apart
 

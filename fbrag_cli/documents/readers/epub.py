@@ -6,6 +6,7 @@ import posixpath
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -13,10 +14,9 @@ from urllib.parse import unquote
 
 from fbrag_cli.documents.decoding.encoding import Decoded, decode
 from fbrag_cli.documents.document import Content, Extracted, Section
-from fbrag_cli.documents.readers.archive import Archive
+from fbrag_cli.documents.readers.archive import Archive, resolved
 from fbrag_cli.documents.readers.blocks import content_of
 from fbrag_cli.documents.readers.html import declared_encoding, read_page
-from fbrag_cli.documents.readers.xml import parse
 from fbrag_cli.documents.source import Source
 from fbrag_cli.errors import FbragError
 
@@ -91,8 +91,16 @@ def read_epub(source: Source, codec: str | None = None) -> Extracted:
     archive = Archive(source, "an EPUB book")
     package_name = _package_name(archive)
     package = archive.tree(package_name)
-    items = _manifest(package, package_name)
-    named = _spine(package, items)
+    items = {
+        item.get("id", ""): _Item(
+            _resolved(package_name, item.get("href", ""))[0],
+            item.get("media-type", "").lower(),
+            tuple(item.get("properties", "").split()),
+        )
+        for item in package.iter("{*}item")
+    }
+    refs = (items.get(itemref.get("idref", "")) for itemref in package.iter("{*}itemref"))
+    named = list(dict.fromkeys(item.name for item in refs if item is not None and item.media_type in _PAGES))  # each once
     pages = named[:_MAX_PAGES]
     if not pages:
         raise archive.damaged("its package names no pages to read (no spine)")
@@ -113,7 +121,7 @@ def read_epub(source: Source, codec: str | None = None) -> Extracted:
 
     # 2. Find the chapters of the table of contents in their text.
     text = _GAP.join(spine.texts) if len(spine.texts) > bool(about) else ""
-    chapters = _chapters(_contents(archive, package, items), spine.places, len(text))
+    chapters = _chapters(_contents(archive, items), spine.places, len(text))
     warnings = spine.guesses[:_MAX_WARNINGS]
     if spine.missing:
         warnings.append(f"{source.name}: {len(spine.missing)} of its {len(pages)} files are missing, as {spine.missing[0]}")
@@ -147,29 +155,10 @@ def _about(package: _Element) -> str:
     return "\n".join(lines)
 
 
-def _manifest(package: _Element, package_name: str) -> dict[str, _Item]:
-    return {
-        item.get("id", ""): _Item(
-            _resolved(package_name, item.get("href", ""))[0],
-            item.get("media-type", "").lower(),
-            tuple(item.get("properties", "").split()),
-        )
-        for item in package.iter("{*}item")
-    }
-
-
-def _spine(package: _Element, items: dict[str, _Item]) -> list[str]:
-    """Return the names of the pages in reading order, each once."""
-    refs = (itemref.get("idref", "") for itemref in package.iter("{*}itemref"))
-    return list(dict.fromkeys(items[ref].name for ref in refs if ref in items and items[ref].media_type in _PAGES))
-
-
 def _resolved(base: str, link: str) -> tuple[str, str]:
     """Return the file's name in the zip and the anchor of a `link` in the file `base`."""
     path, _, anchor = link.partition("#")
-    if not path:
-        return base, unquote(anchor)
-    return posixpath.normpath(posixpath.join(posixpath.dirname(base), unquote(path))), unquote(anchor)
+    return resolved(posixpath.dirname(base), unquote(path)) if path else base, unquote(anchor)
 
 
 def _refuse_protected(source: Source, archive: Archive, pages: set[str]) -> None:
@@ -182,19 +171,15 @@ def _refuse_protected(source: Source, archive: Archive, pages: set[str]) -> None
             raise FbragError("doc_unreadable", what, "name an edition without protection", document=source.path)
 
 
-def _contents(archive: Archive, package: _Element, items: dict[str, _Item]) -> list[_ContentsLine]:
+def _contents(archive: Archive, items: dict[str, _Item]) -> list[_ContentsLine]:
     """Return the table of contents, of EPUB 3 (nav) or 2 (ncx). A damaged one is ignored: the book can be read without it."""
-    nav = next((item.name for item in items.values() if "nav" in item.properties), None)
-    ncx = next((item.name for item in items.values() if item.media_type == "application/x-dtbncx+xml"), None)
+    nav = next((item.name for item in items.values() if "nav" in item.properties), "")
+    ncx = next((item.name for item in items.values() if item.media_type == "application/x-dtbncx+xml"), "")
     for name, entries in ((nav, _nav_entries), (ncx, _ncx_entries)):
-        if name is None or name not in archive:
-            continue
-        data = archive.read(name)
-        try:
-            if found := list(entries(parse(data, archive.damaged), name)):
-                return found
-        except FbragError:
-            pass
+        if name in archive:
+            with suppress(FbragError):
+                if found := list(entries(archive.tree(name), name)):
+                    return found
     return []
 
 

@@ -122,7 +122,9 @@ class _Reading:
         if self._skipped_depth:
             self._skipped_depth += 1
             return
-        if tag in _SKIPPED or _is_hidden(attributes):
+        # An element that is not shown, or the arrow from a note back to its place.
+        is_hidden = "hidden" in attributes or _HIDDEN.search(attributes.get("style", ""))
+        if tag in _SKIPPED or is_hidden or attributes.get("role") == "doc-backlink":
             self._skipped_depth = 1
             return
         builder = self._builder
@@ -130,8 +132,8 @@ class _Reading:
             self._in_title = True
         elif tag == "br":
             builder.line_break()
-        elif tag == "img":
-            self._image(attributes.get("alt", ""))
+        elif tag == "img" and (alt := " ".join(attributes.get("alt", "").split())):
+            builder.text(alt if len(alt) == 1 else f"[{alt}]")  # a single character is a painted initial
         elif tag == "sup" or _NOTE.intersection((attributes.get("epub:type"), attributes.get("role"))):
             self._in_superscript = True
         elif tag == "q":
@@ -200,19 +202,14 @@ class _Reading:
     def close(self) -> None:
         pass
 
-    def _image(self, alt: str) -> None:
-        """Add the alternative text of an image. A single character is a painted initial."""
-        alt = " ".join(alt.split())
-        if alt:
-            self._builder.text(alt if len(alt) == 1 else f"[{alt}]")
-
     def _list(self, attributes: dict[str, str]) -> _List:
         styled = _LIST_STYLE.search(attributes.get("style", ""))
         write = _NUMERALS.get(styled[1].lower() if styled else attributes.get("type", ""), str)
-        items = _List(write, _number(attributes.get("start", ""), 1))
+        has_start = _NUMBER.fullmatch(start := attributes.get("start", "")) is not None
+        items = _List(write, int(start) if has_start else 1)
         if "reversed" in attributes:
             items.step = -1
-            if not _NUMBER.fullmatch(attributes.get("start", "")):
+            if not has_start:
                 items.waiting = len(self._waiting)
                 self._waiting.append(items)
         return items
@@ -228,14 +225,3 @@ class _Reading:
         items.next += items.step
         items.count += 1
         return f"{mark}. "
-
-
-def _is_hidden(attributes: dict[str, str]) -> bool:
-    """Return whether an element is not shown, or is the arrow from a note back to its place."""
-    if "hidden" in attributes or attributes.get("role") == "doc-backlink":
-        return True
-    return _HIDDEN.search(attributes.get("style", "")) is not None
-
-
-def _number(text: str, otherwise: int) -> int:
-    return int(text) if _NUMBER.fullmatch(text) else otherwise

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from itertools import pairwise
@@ -14,6 +13,7 @@ from fbrag_cli.documents.decoding.encoding import decode
 from fbrag_cli.documents.document import Content, Extracted, Section
 from fbrag_cli.documents.lines import LineIndex
 from fbrag_cli.documents.source import Source
+from fbrag_cli.text.table import width_of
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -95,15 +95,12 @@ def _title(parser: MarkdownIt, written: str) -> str:
 
 def _rst_sections(text: str) -> list[Section]:
     """Return the titles: lines with a line of one repeated mark below, at least as long (maybe above too), after a blank line."""
-    lines = [line.rstrip() for line in text.split("\n")]
-    starts = [0]
-    for line in text.split("\n"):
-        starts.append(starts[-1] + len(line) + 1)
+    lines, index = [line.rstrip() for line in text.split("\n")], LineIndex(text)
     styles: list[str] = []
     sections = []
     for number in range(len(lines) - 1):
         title, mark = lines[number], _mark(lines[number + 1])
-        if not mark or not title or _mark(title) or len(lines[number + 1]) < min(_columns(title.strip()), 1 << 16):
+        if not mark or not title or _mark(title) or len(lines[number + 1]) < min(width_of(title.strip()), 1 << 16):
             continue
         above = lines[number - 1] if number else ""
         overlined = above == lines[number + 1] and (number < 2 or not lines[number - 2])
@@ -113,17 +110,13 @@ def _rst_sections(text: str) -> list[Section]:
         if style not in styles:
             styles.append(style)
         indent = len(title) - len(title.lstrip())
-        sections.append(Section(title.strip(), styles.index(style) + 1, starts[number] + indent))
+        sections.append(Section(title.strip(), styles.index(style) + 1, index.span(number + 1)[0] + indent))
     return sections
 
 
 def _mark(line: str) -> str:
     """Return the character that `line` repeats; "" for other lines."""
     return line[0] if len(line) > 1 and _ADORNMENT.fullmatch(line) else ""
-
-
-def _columns(text: str) -> int:
-    return sum(2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in text)
 
 
 def _parts(cell: dict[str, Any]) -> Iterator[str]:

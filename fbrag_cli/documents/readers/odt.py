@@ -138,7 +138,6 @@ class _Body:
     def _actions_at_starts(self) -> dict[str, Callable[[dict[str, str]], None]]:
         return {
             **dict.fromkeys((*_SKIPPED, *_HEADERS_FOOTERS), self._skip),  # a header belongs to the styles
-            **dict.fromkeys(_OF_STYLES, self._begin_styles),
             "text:p": self._paragraph,
             "text:h": lambda given: self._paragraph(given, number(attribute(given, "outline-level"), 1, _MAX_LEVEL)),
             "text:span": self._span,
@@ -173,7 +172,6 @@ class _Body:
 
     def _actions_at_ends(self) -> dict[str, Callable[[], object]]:
         return {
-            **dict.fromkeys(_OF_STYLES, self._end_styles),
             **{name: partial(self._end_header_or_footer, kind) for name, kind in _HEADERS_FOOTERS.items()},
             "text:p": self._end_paragraph,
             "text:h": self._end_paragraph,
@@ -201,6 +199,8 @@ class _Body:
         name = self._names[tag]
         if self._equation is not None:
             self._equation.start(name.partition(":")[2], attributes)
+        elif name in _OF_STYLES:
+            self._in_styles += 1
         elif self._in_styles and not self._in_header_or_footer:
             self._style(name, attributes)
         elif name in self._starts:
@@ -216,7 +216,9 @@ class _Body:
             if self._equation.end():
                 text, self._equation = self._equation.text(), None
                 self._say(text)
-        elif name in self._ends and (not self._in_styles or self._in_header_or_footer or name in _OF_STYLES):
+        elif name in _OF_STYLES:
+            self._in_styles -= 1
+        elif name in self._ends and (not self._in_styles or self._in_header_or_footer):
             self._ends[name]()
 
     def data(self, data: str) -> None:
@@ -236,16 +238,8 @@ class _Body:
 
     # -- styles, headers and footers -----------------------------------------------------------------------------------------
 
-    def _begin_styles(self, _: dict[str, str]) -> None:
-        self._in_styles += 1
-
-    def _end_styles(self) -> None:
-        self._in_styles -= 1
-
     def _style(self, name: str, attributes: dict[str, str]) -> None:
-        if name in _OF_STYLES:
-            self._in_styles += 1
-        elif name == "style:master-page":
+        if name == "style:master-page":
             self._page = attribute(attributes, "name")
             self._next_pages[self._page] = attribute(attributes, "next-style-name")
         elif name not in _HEADERS_FOOTERS:
@@ -309,7 +303,7 @@ class _Body:
         self._writer.begin_paragraph(lambda: (level, mark if level else ""))
 
     def _number_of_heading(self, attributes: dict[str, str], style: str, level: int) -> str:
-        if attribute(attributes, "is-list-header") == "true" or self._styles.refuses_number(style):
+        if attribute(attributes, "is-list-header") == "true" or self._styles.list_of(style) == "":
             return ""
         restarts = attribute(attributes, "restart-numbering") == "true"
         start = number(attribute(attributes, "start-value"), 1) if restarts else None
@@ -323,7 +317,7 @@ class _Body:
 
     def _mark(self, items: _List, style: str, level: int) -> str:
         """Count the open item of a list, and return its mark."""
-        key = items.style or self._styles.list_of(style)
+        key = items.style or self._styles.list_of(style) or ""
         levels = self._styles.lists.get(key)
         if levels is None and key.lower() == OUTLINE:
             levels, depth = self._styles.lists.get(OUTLINE), level or len(self._lists)

@@ -92,13 +92,9 @@ class Styles:
             hidden = self._hidden[family, name] = any(style.hidden for style in self._line(family, name))
         return hidden
 
-    def list_of(self, name: str) -> str:
-        """Return the key of the list that paragraphs of a style belong to; "" without one."""
-        return next((style.list for style in self._line("paragraph", name) if style.list is not None), "")
-
-    def refuses_number(self, name: str) -> bool:
-        """Return whether a style takes the number from its headings."""
-        return next((style.list == "" for style in self._line("paragraph", name) if style.list is not None), False)
+    def list_of(self, name: str) -> str | None:
+        """Return the key of the list that paragraphs of a style belong to; "" if they have no number, None if unsaid."""
+        return next((style.list for style in self._line("paragraph", name) if style.list is not None), None)
 
     def _line(self, family: str, name: str) -> list[_Style]:
         line: list[_Style] = []

@@ -47,17 +47,13 @@ def _cues(text: str) -> Iterator[str]:
         if timing is None:
             continue
         before, spoken = {*spoken}, []
-        while position < len(lines) and not _ends_cue(lines[position], rolling) and not _TIMING.match(lines[position]):
+        # An empty line ends the cue; rolling captions have lines of one space within it.
+        while position < len(lines) and lines[position].strip("" if rolling else None) and not _TIMING.match(lines[position]):
             spoken.append(_words(lines[position]))
             position += 1
         words = " ".join(line for line in spoken if line and not (rolling and line in before))
         if words:
             yield f"{int(timing[1] or 0):02}:{timing[2]}:{timing[3]} {words}"
-
-
-def _ends_cue(line: str, rolling: bool) -> bool:
-    """Return whether an empty line ends the cue. Rolling captions have lines of one space within a cue."""
-    return not line if rolling else not line.strip()
 
 
 def _words(line: str) -> str:
