@@ -258,17 +258,13 @@ def rouge_l(prediction: str, gold: str) -> float:
         from rouge import Rouge
     except ImportError:
         raise FbragError("usage", "Rouge-L is computed by rouge, which is not installed", extra("eval")) from None
-    if min(map(_longest_sentence, (prediction, gold))) > sys.getrecursionlimit():
+    longest = (max(len(sentence.split()) for sentence in text.split(".")) for text in (prediction, gold))
+    if min(longest) > sys.getrecursionlimit():
         return 0.0  # the package would fill a table of n x m cells first, gigabytes for 5,000 words, and then raise
     try:
         return float(Rouge(metrics=["rouge-l"], stats=["f"]).get_scores(prediction, gold)[0]["rouge-l"]["f"])
     except (ValueError, RecursionError):
         return 0.0
-
-
-def _longest_sentence(text: str) -> int:
-    """Return the number of words in the longest sentence. A sentence ends at "."."""
-    return max(len(sentence.split()) for sentence in text.split("."))
 
 
 def choice_accuracy(prediction: str, label: tuple[str, ...]) -> float:

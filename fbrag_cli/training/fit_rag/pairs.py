@@ -93,10 +93,9 @@ class Batches:
     def drawn(self, kind: PairKind, k: int, n: int) -> list[int]:
         """Return the k-th `n` positions of a kind: all are drawn once, in random order, before one is drawn again."""
         own = self.positions[kind]
-        return [own[self._order(kind, i // len(own))[i % len(own)]] for i in range(k * n, (k + 1) * n)]
-
-    def _order(self, kind: PairKind, turn: int) -> NDArray[np.int64]:
-        return np.random.default_rng([self._seed, kind, turn]).permutation(len(self.positions[kind]))
+        turns = range(k * n // len(own), ((k + 1) * n - 1) // len(own) + 1)
+        orders = {turn: np.random.default_rng([self._seed, kind, turn]).permutation(len(own)) for turn in turns}
+        return [own[orders[i // len(own)][i % len(own)]] for i in range(k * n, (k + 1) * n)]
 
 
 def _quotas(counts: Mapping[PairKind, int], size: int) -> dict[PairKind, int]:
