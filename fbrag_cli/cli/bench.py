@@ -32,12 +32,7 @@ _WORDS = 150_000  # of the synthetic text: a long novel
 class BenchOptions:
     documents: list[str] = arguments("a document whose text is read (invented words)", "[DOC]")
     tokens: str | None = option(
-        None,
-        "--tokens",
-        help="lengths of prompts: 8k,32k (8k on a GPU, 1k on a CPU)",
-        group="Bench",
-        metavar="N,…",
-        envvar=None,
+        None, "--tokens", help="lengths of prompts: 8k,32k (8k on a GPU, 1k on a CPU)", group="Bench", metavar="N,…", envvar=None
     )
     samples: int | None = option(
         None, "--samples", help="samples written at once (5 on a GPU, 3 on a CPU)", group="Bench", metavar="K", min=1, max=64
