@@ -185,14 +185,13 @@ def _make_combinations(work: FitRagWork) -> list[Row]:
     with kept as (file, before), closing(LlamaScorer(work.folder.path / SCORER)) as scorer:
         parts = FitRagParts(scorer=scorer, detector=None, model=work.language_model, languages=())
         large, call = work.session.large(), Call(cancellation=work.listener.cancellation)
-        labeller = combining.Labeller(parts, large, before, call)
         last = {key[0]: key[:2] for key in before}.values()  # of each data set; combinations of it may be missing
         whole = {key[:2] for key in before}.difference(last)
         todo = [questions[key] for key in questions if key not in whole]
         work.note(f"combinations: of {counted(len(questions), 'question')}, {len(todo):,} of them to make")
         for question in work.progress(todo, "questions", len(questions) - len(todo), len(questions)):
             case = combining.case_of(question, work.pool, parts, large)
-            for row in labeller.rows(case, right_alone=right_alone[question.key]):
+            for row in combining.rows_of(case, parts, large, before, call, right_alone=right_alone[question.key]):
                 if combining.key_of(row) not in before:
                     file.write(row)
                     before[combining.key_of(row)] = row
