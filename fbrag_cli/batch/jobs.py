@@ -58,7 +58,7 @@ def read_questions(path: str, stdin: BinaryIO | None = None, progress: Progress 
     Raises FbragError `usage`, with the line, for what is no question, for an id that occurs twice, and for a file without
     questions. Raises as `read_source` and `decode`.
     """
-    found = _questions(path, stdin, progress, _of_text)
+    found = _questions(path, stdin, progress)
     _check_ids(path, found, lambda line, question: question.id)
     return [question for _, question in found]
 
@@ -66,7 +66,7 @@ def read_questions(path: str, stdin: BinaryIO | None = None, progress: Progress 
 def read_jobs(path: str, stdin: BinaryIO | None = None, progress: Progress = silent) -> list[Job]:
     """Return the jobs of a file, or of stdin ("-"): CSV or JSON lines with `document` and `question`, and with `id` and `answers`
     where they are given. A relative path begins at the current folder. Raises FbragError as `read_questions`."""
-    found = _questions(path, stdin, progress, None)
+    found = _questions(path, stdin, progress, is_jobs=True)
     for line, question in found:
         if not question.document:
             raise _wrong(path, line, "it names no document")
@@ -99,25 +99,24 @@ def shard(jobs: Sequence[Job], asked: str) -> list[Job]:
 # -- files -------------------------------------------------------------------------------------------------------------------
 
 _Found = list[tuple[int, Question]]  # with its line
-_Read = Callable[[str], Iterator[tuple[int, Any]]]
 
 
-def _questions(path: str, stdin: BinaryIO | None, progress: Progress, plain: _Read | None) -> _Found:
-    """plain: reads a file that is neither CSV nor JSON lines; None where that is an error."""
+def _questions(path: str, stdin: BinaryIO | None, progress: Progress, *, is_jobs: bool = False) -> _Found:
+    """is_jobs: whether each line names a document, which plain text cannot."""
     try:
         source = read_source(path, stdin)
     except FbragError as error:
         if not os.path.exists(path) or os.path.isfile(path):
             raise
-        option = "--jobs" if plain is None else "-Q"
+        option = "--jobs" if is_jobs else "-Q"
         raise FbragError(error.code, error.message, f"name a file, or read stdin: {option} -", document=path) from None
     decoded = decode(Source(path, source.name, source.data)) if source.data else Decoded("", "utf-8")
     for warning in decoded.warnings:
         progress(Event("read", "warning", text=warning))
     text = decoded.text
     try:
-        form = _FORMS.get(PurePath(path).suffix.lower()) or _form_of(text, plain is None)
-        read = _of_json if form == "jsonl" else _of_csv if form == "csv" or plain is None else plain
+        form = _FORMS.get(PurePath(path).suffix.lower()) or _form_of(text, is_jobs)
+        read = _of_json if form == "jsonl" else _of_csv if form == "csv" or is_jobs else _of_text
         records = list(read(text))
     except _Wrong as error:
         raise _wrong(source.name, error.line, error.reason) from None

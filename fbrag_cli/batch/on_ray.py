@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from fbrag_cli import __version__
 from fbrag_cli.batch import run
 from fbrag_cli.batch.jobs import Job
-from fbrag_cli.batch.rows import failed
+from fbrag_cli.batch.row import failed
 from fbrag_cli.errors import FbragError
 from fbrag_cli.installation import extra
 from fbrag_cli.progress import Listener

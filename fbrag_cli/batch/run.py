@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from fbrag_cli.batch.jobs import Job, Key
-from fbrag_cli.batch.rows import answered, failed
+from fbrag_cli.batch.row import answered, failed
 from fbrag_cli.documents.source import read_source
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.build import versions

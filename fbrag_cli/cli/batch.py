@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections import Counter
@@ -11,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TextIO
 
-from fbrag_cli.batch import rows as sheet
+from fbrag_cli.batch import row as sheet
 from fbrag_cli.batch import run
 from fbrag_cli.batch.jobs import Job, by_document, every, read_jobs, read_questions, shard
 from fbrag_cli.batch.run import BatchSettings, Earlier, earlier
@@ -368,7 +369,9 @@ def open_views(options: BatchOptions) -> Iterator[Views]:
             stopped = error
         if lines:
             lines.write(sheet.BOM + sheet.line(sheet.COLUMNS))
-            lines.writelines(sheet.lines_from(sheet.rows_of(options.output)) if views.n_rows else ())
+            if views.n_rows:
+                with sheet.rows_of(options.output).open("rb") as rows:
+                    lines.writelines(sheet.row_line(json.loads(each)) for each in rows if each.strip())
         if html and matrix:
             html.write(page(matrix))
         if table and matrix:

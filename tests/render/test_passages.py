@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from fbrag_cli.batch.jobs import Job, Question
-from fbrag_cli.batch.rows import answered
+from fbrag_cli.batch.row import answered
 from fbrag_cli.corpus import Corpus, Excerpt, build_corpus
 from fbrag_cli.documents.document import Content, Document, Extracted, PageSpan
 from fbrag_cli.methods.fb_rag.fb_rag import FBRag
