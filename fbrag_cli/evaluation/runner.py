@@ -169,7 +169,7 @@ def _row(example: Example, configuration: Configuration, trace: Trace) -> dict[s
     if trace.answer is not None:
         found |= metrics.score(example, trace.answer)
         if example.dataset in configuration.checked:
-            found |= metrics.abstention(example, trace.status == "not_found")
+            found["abstain_wrongly" if example.answerable else "abstain"] = float(trace.status == "not_found")
     return {
         **_identity(example, configuration),
         "status": trace.status,

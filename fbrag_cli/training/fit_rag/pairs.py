@@ -139,7 +139,8 @@ def measure(pairs: Sequence[Pair], logits: NDArray[np.float32]) -> DevMetrics:
     kinds = np.array([kind_of(pair) for pair in pairs])
     z = logits.astype(np.float64)
     losses = np.logaddexp(0, z) - z * labels  # binary cross-entropy, (n, 2)
-    matched, mismatched = (_mean(losses[kinds == kind].sum(axis=1)) for kind in (PairKind.MATCHED, PairKind.MISMATCHED))
+    of_kinds = (losses[kinds == kind].sum(axis=1) for kind in (PairKind.MATCHED, PairKind.MISMATCHED))
+    matched, mismatched = (float(each.mean()) if len(each) else None for each in of_kinds)
     both = [loss for loss in (matched, mismatched) if loss is not None]
     known = kinds != PairKind.ONE_LABEL
     return DevMetrics(
@@ -149,10 +150,6 @@ def measure(pairs: Sequence[Pair], logits: NDArray[np.float32]) -> DevMetrics:
         auc_answer=auc(z[:, 0], labels[:, 0]),
         auc_prefers=auc(z[known, 1], labels[known, 1]),
     )
-
-
-def _mean(values: NDArray[np.float64]) -> float | None:
-    return float(values.mean()) if len(values) else None
 
 
 # -- the weight w -------------------------------------------------------------------------------------------------------------
