@@ -77,11 +77,10 @@ def failed(job: Job, error: FbragError, settings: Mapping[str, object]) -> dict[
 
 def _row(job: Job, settings: Mapping[str, object], *, status: str, **found: Any) -> dict[str, Any]:
     """Return a row. found: what was found out; of the other keys none was."""
-    question = job.question
-    given = {"answers": list(question.answers)} if question.answers else {}
+    given = {"answers": list(job.answers)} if job.answers else {}
     nothing = ("answer", "unsupported_answer", "place", "quote", "unsure", "support", "agreement", "confidence")
     return {
-        **{"schema": SCHEMA, "id": question.id, "document": job.document, "question": question.text, **given},
+        **{"schema": SCHEMA, "id": job.id, "document": job.document, "question": job.question, **given},
         "status": status,
         **dict.fromkeys(nothing),
         **{"absent": [], "sources": [], "citations": [], "seconds": None, "warnings": [], "error": None, "sha256": []},

@@ -325,7 +325,7 @@ class Views:
         """Take in the rows of an earlier run. jobs: of this run, which make the order. Raises FbragError `usage`."""
         if self._matrix is not None:
             for job in jobs:
-                self._matrix.name(sheet.cell(job.document), sheet.cell(job.question.text))
+                self._matrix.name(sheet.cell(job.document), sheet.cell(job.question))
         try:
             for row in rows:
                 sheet.row_line(row)  # else a row that lacks a part would show when the run has ended
