@@ -59,17 +59,6 @@ class FitRagWork(Work):
         """The passages, and what retrieves from them."""
         return Pool(self.material)
 
-    @property
-    def language_model(self) -> dict[str, str]:
-        """The language model whose replies are labels: its name and SHA-256."""
-        return self.model("large")
-
-    def run_at_once(self) -> int:
-        """Let the language model make replies in common batches. Return how many at once."""
-        n = how_many_pay(self.session, Vanilla()) if self.at_once is None else self.at_once
-        self.session.run_at_once(n)
-        return n
-
 
 # -- 1. labels -----------------------------------------------------------------------------------------------------------------
 
@@ -81,7 +70,9 @@ def make_labels(work: FitRagWork) -> None:
         todo = [trial for trial in labelling.by_passage(trials) if trial.key not in before]
         work.note(f"labels: {len(trials):,} replies, {len(todo):,} of them to make")
         found = [before[trial.key] for trial in trials if trial.key in before]
-        rows = labelling.labels(todo, work.session.large(), work.listener, work.run_at_once())
+        at_once = how_many_pay(work.session, Vanilla()) if work.at_once is None else work.at_once
+        work.session.run_at_once(at_once)
+        rows = labelling.labels(todo, work.session.large(), work.listener, at_once)
         for row in work.progress(rows, "replies", len(found), len(trials)):
             file.write(row)
             found.append(row)
