@@ -7,8 +7,8 @@ import io
 import json
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import Any, BinaryIO, Literal
 
@@ -25,21 +25,17 @@ _DELIMITERS = ",;\t"
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
-    """A question of a file. id: unique in the file; the question's number where none is given. answers: gold answers."""
-
-    id: str
-    text: str
-    answers: tuple[str, ...] = ()
-    document: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class Job:
-    """A row to make. documents: paths as the user gave them, pooled into one source."""
+    """A row to make: a question on some documents.
+
+    documents: paths as the user gave them, pooled into one source; none yet in a file of questions. id: unique among the jobs on
+    the documents; the question's number where none is given. answers: gold answers.
+    """
 
     documents: tuple[str, ...]
-    question: Question
+    id: str
+    question: str
+    answers: tuple[str, ...] = ()
 
     @property
     def document(self) -> str:
@@ -48,35 +44,28 @@ class Job:
 
     @property
     def key(self) -> Key:
-        return self.document, self.question.id
+        return self.document, self.id
 
 
-def read_questions(path: str, stdin: BinaryIO | None = None, progress: Progress = silent) -> list[Question]:
+def read_questions(path: str, stdin: BinaryIO | None = None, progress: Progress = silent) -> list[Job]:
     """Return the questions of a file, or of stdin ("-"): a line each, where # begins a comment; CSV with a column `question`, or
     JSON lines with that key. `id` and `answers` are read too.
 
     Raises FbragError `usage`, with the line, for what is no question, for an id that occurs twice, and for a file without
     questions. Raises as `read_source` and `decode`.
     """
-    found = _questions(path, stdin, progress, _of_text)
-    _check_ids(path, found, lambda line, question: question.id)
-    return [question for _, question in found]
+    return _read(path, stdin, progress, with_documents=False)
 
 
 def read_jobs(path: str, stdin: BinaryIO | None = None, progress: Progress = silent) -> list[Job]:
     """Return the jobs of a file, or of stdin ("-"): CSV or JSON lines with `document` and `question`, and with `id` and `answers`
     where they are given. A relative path begins at the current folder. Raises FbragError as `read_questions`."""
-    found = _questions(path, stdin, progress, None)
-    for line, question in found:
-        if not question.document:
-            raise _wrong(path, line, "it names no document")
-    _check_ids(path, found, lambda line, question: (question.document, question.id))
-    return [Job((question.document,), question) for _, question in found]
+    return _read(path, stdin, progress, with_documents=True)
 
 
-def every(documents: Sequence[tuple[str, ...]], questions: Sequence[Question]) -> list[Job]:
-    """Return every document with every question, document by document."""
-    return [Job(document, question) for document in documents for question in questions]
+def every(documents: Sequence[tuple[str, ...]], questions: Sequence[Job]) -> list[Job]:
+    """Return every question on every document, document by document."""
+    return [replace(question, documents=each) for each in documents for question in questions]
 
 
 def by_document(jobs: Sequence[Job]) -> list[Job]:
@@ -98,33 +87,35 @@ def shard(jobs: Sequence[Job], asked: str) -> list[Job]:
 
 # -- files -------------------------------------------------------------------------------------------------------------------
 
-_Found = list[tuple[int, Question]]  # with its line
-_Read = Callable[[str], Iterator[tuple[int, Any]]]
 
-
-def _questions(path: str, stdin: BinaryIO | None, progress: Progress, plain: _Read | None) -> _Found:
-    """plain: reads a file that is neither CSV nor JSON lines; None where that is an error."""
+def _read(path: str, stdin: BinaryIO | None, progress: Progress, *, with_documents: bool) -> list[Job]:
+    """with_documents: whether each line names a document, which plain text cannot."""
     try:
         source = read_source(path, stdin)
     except FbragError as error:
         if not os.path.exists(path) or os.path.isfile(path):
             raise
-        option = "--jobs" if plain is None else "-Q"
+        option = "--jobs" if with_documents else "-Q"
         raise FbragError(error.code, error.message, f"name a file, or read stdin: {option} -", document=path) from None
     decoded = decode(Source(path, source.name, source.data)) if source.data else Decoded("", "utf-8")
     for warning in decoded.warnings:
         progress(Event("read", "warning", text=warning))
-    text = decoded.text
+    text, lines = decoded.text, dict[Key, int]()
+    jobs: list[Job] = []
     try:
-        form = _FORMS.get(PurePath(path).suffix.lower()) or _form_of(text, plain is None)
-        read = _of_json if form == "jsonl" else _of_csv if form == "csv" or plain is None else plain
-        records = list(read(text))
+        form = _FORMS.get(PurePath(path).suffix.lower()) or _form_of(text, with_documents)
+        read = _of_json if form == "jsonl" else _of_csv if form == "csv" or with_documents else _of_text
+        for line, record in list(read(text)):
+            job = _job(line, record, str(len(jobs) + 1), with_documents)
+            if (before := lines.setdefault(job.key, line)) != line:
+                hint = "give each row an id of its own; without one, its number counts"
+                raise _Wrong(line, f"the id {one_line(job.id, 40)} is that of line {before}", hint)
+            jobs.append(job)
     except _Wrong as error:
-        raise _wrong(source.name, error.line, error.reason) from None
-    found = [(line, _question(source.name, line, record, str(i))) for i, (line, record) in enumerate(records, 1)]
-    if not found:
+        raise FbragError("usage", f"{source.name}, line {error.line}: {error.reason}", error.hint) from None
+    if not jobs:
         raise FbragError("usage", f"{source.name} holds no question", "write one a line, or CSV with a column named question")
-    return found
+    return jobs
 
 
 def _form_of(text: str, is_jobs: bool) -> Literal["csv", "jsonl", "text"]:
@@ -138,9 +129,9 @@ def _form_of(text: str, is_jobs: bool) -> Literal["csv", "jsonl", "text"]:
 
 
 class _Wrong(Exception):
-    def __init__(self, line: int, reason: str) -> None:
+    def __init__(self, line: int, reason: str, hint: str = "fbrag batch --help") -> None:
         super().__init__(reason)
-        self.line, self.reason = line, reason
+        self.line, self.reason, self.hint = line, reason, hint
 
 
 def _of_text(text: str) -> Iterator[tuple[int, Any]]:
@@ -190,17 +181,20 @@ def _columns(line: str) -> tuple[list[str], str]:
     return [name.strip().lower() for name in names], delimiter
 
 
-def _question(path: str, line: int, record: dict[str, Any], number: str) -> Question:
+def _job(line: int, record: dict[str, Any], number: str, with_documents: bool) -> Job:
     text, id, document = record.get("question"), record.get("id"), record.get("document", "")
     if not isinstance(text, str) or not text.strip():
-        raise _wrong(path, line, "it has no question")
+        raise _Wrong(line, "it has no question")
     if isinstance(id, bool) or not isinstance(id, str | int | float | None) or not isinstance(document, str | None):
-        raise _wrong(path, line, "id and document have to be text")
+        raise _Wrong(line, "id and document have to be text")
+    if with_documents and not document:
+        raise _Wrong(line, "it names no document")
     named = "" if id is None else str(id).strip()
-    return Question(named or number, text.strip(), _answers(path, line, record.get("answers")), document or "")
+    documents = (document,) if with_documents and document else ()
+    return Job(documents, named or number, text.strip(), _answers(line, record.get("answers")))
 
 
-def _answers(path: str, line: int, value: object) -> tuple[str, ...]:
+def _answers(line: int, value: object) -> tuple[str, ...]:
     """Return the gold answers: of a list, of a text that holds one as JSON, or of one answer."""
     if isinstance(value, str) and value.lstrip().startswith("["):
         try:
@@ -209,17 +203,5 @@ def _answers(path: str, line: int, value: object) -> tuple[str, ...]:
             pass  # an answer that begins with a bracket
     listed = value if isinstance(value, list) else [] if value in (None, "") else [value]
     if not all(isinstance(each, str | int | float) for each in listed):
-        raise _wrong(path, line, "answers have to be text, or a list of texts")
+        raise _Wrong(line, "answers have to be text, or a list of texts")
     return tuple(map(str, listed))
-
-
-def _check_ids(path: str, found: _Found, key: Callable[[int, Question], object]) -> None:
-    lines: dict[object, int] = {}
-    for line, question in found:
-        if (before := lines.setdefault(key(line, question), line)) != line:
-            what = f"the id {one_line(question.id, 40)} is that of line {before}"
-            raise _wrong(path, line, what, "give each row an id of its own; without one, its number counts")
-
-
-def _wrong(path: str, line: int, reason: str, hint: str = "fbrag batch --help") -> FbragError:
-    return FbragError("usage", f"{path}, line {line}: {reason}", hint)

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from fbrag_cli import __version__
 from fbrag_cli.batch import run
 from fbrag_cli.batch.jobs import Job
-from fbrag_cli.batch.rows import failed
+from fbrag_cli.batch.row import failed
 from fbrag_cli.errors import FbragError
 from fbrag_cli.installation import extra
 from fbrag_cli.progress import Listener
@@ -88,7 +88,9 @@ def connected(address: str | None, models: ModelSettings) -> Iterator[Workers]:
         raise FbragError("usage", "--engine ray needs Ray, which is not installed", extra("ray")) from None
     handlers = {each: signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)}
     try:
-        _check_port(address)
+        host, _, port = address.removeprefix("ray://").rpartition(":")
+        if host and port.isdigit():  # where nothing listens, Ray tries for minutes
+            socket.create_connection((host.strip("[]"), int(port)), _PATIENCE).close()
         if address == "local":
             folder = _private_folder()
             where["_temp_dir"] = os.path.join(folder, "r")  # Ray opens it to everybody
@@ -126,13 +128,6 @@ def _remove(folder: str | None) -> None:
             return
         shutil.rmtree(folder, ignore_errors=True)
         sleep(0.1)
-
-
-def _check_port(address: str) -> None:
-    """Raise OSError where nothing listens at "host:port": Ray tries for minutes."""
-    host, _, port = address.removeprefix("ray://").rpartition(":")
-    if host and port.isdigit():
-        socket.create_connection((host.strip("[]"), int(port)), _PATIENCE).close()
 
 
 def _workers(models: ModelSettings) -> Workers:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from fbrag_cli.batch.jobs import Job, Key
-from fbrag_cli.batch.rows import answered, failed
+from fbrag_cli.batch.row import answered, failed
 from fbrag_cli.documents.source import read_source
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.build import versions
@@ -96,7 +96,7 @@ def rows(
                 opened.append((job, collection))
                 continue
             opened.append((job, None))
-            yield Query(job.question.text, collection, settings.method, retriever=settings.retriever)
+            yield Query(job.question, collection, settings.method, retriever=settings.retriever)
 
     def unread() -> Iterator[dict[str, Any]]:
         while opened and (error := opened[0][1]):
@@ -142,9 +142,9 @@ class Earlier:
         """Raise FbragError `usage` for a question or a file that has changed since rows were made of it."""
         first: dict[str, Job] = {}
         for job in jobs:
-            before, now = self.questions.get(job.key), job.question.text
+            before, now = self.questions.get(job.key), job.question
             if before not in (None, now):
-                what = f"question {_said(job.question.id)} was {_said(before)}, is {_said(now)}"
+                what = f"question {_said(job.id)} was {_said(before)}, is {_said(now)}"
                 raise FbragError("usage", f"{self.name} holds rows of other questions: {what}", ANOTHER)
             first.setdefault(job.document, job)
         for job in first.values():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections import Counter
@@ -11,7 +12,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TextIO
 
-from fbrag_cli.batch import rows as sheet
+from fbrag_cli.batch import row as sheet
 from fbrag_cli.batch import run
 from fbrag_cli.batch.jobs import Job, by_document, every, read_jobs, read_questions, shard
 from fbrag_cli.batch.run import BatchSettings, Earlier, earlier
@@ -321,7 +322,7 @@ class Views:
         """Take in the rows of an earlier run. jobs: of this run, which make the order. Raises FbragError `usage`."""
         if self._matrix is not None:
             for job in jobs:
-                self._matrix.name(sheet.cell(job.document), sheet.cell(job.question.text))
+                self._matrix.name(sheet.cell(job.document), sheet.cell(job.question))
         try:
             for row in rows:
                 sheet.row_line(row)  # else a row that lacks a part would show when the run has ended
@@ -365,7 +366,9 @@ def open_views(options: BatchOptions) -> Iterator[Views]:
             stopped = error
         if lines:
             lines.write(sheet.BOM + sheet.line(sheet.COLUMNS))
-            lines.writelines(sheet.lines_from(sheet.rows_of(options.output)) if views.n_rows else ())
+            if views.n_rows:
+                with sheet.rows_of(options.output).open("rb") as rows:
+                    lines.writelines(sheet.row_line(json.loads(each)) for each in rows if each.strip())
         if html and matrix:
             html.write(page(matrix))
         if table and matrix:

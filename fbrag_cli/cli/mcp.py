@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, closing, contextmanager
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
 from fbrag_cli.cli.command import command
 from fbrag_cli.cli.console import Console
 from fbrag_cli.cli.options import Options
-from fbrag_cli.errors import ExitCode, FbragError
+from fbrag_cli.errors import ExitCode
+from fbrag_cli.installation import load
 from fbrag_cli.session.settings import CacheSettings, ModelSettings
 from fbrag_cli.settings import knob
 
 if TYPE_CHECKING:
     from fbrag_cli.serving.desk import Desk
-    from fbrag_cli.serving.door import Door
 
 
 class McpOptions(Options):
@@ -42,7 +42,6 @@ def mcp(console: Console, options: McpOptions, models: ModelSettings, cache: Cac
     from fbrag_cli.serving.door import Door
 
     door = Door.to(options.allow or ["."])
-    serve = _server()
 
     @contextmanager
     def opened() -> Iterator[Desk]:
@@ -56,7 +55,8 @@ def mcp(console: Console, options: McpOptions, models: ModelSettings, cache: Cac
         ):
             yield desk
 
-    serve(opened, door)
+    lacking = "fbrag mcp needs the SDK of the protocol, which is not installed"
+    load("fbrag_cli.serving.mcp.server", lacking, "mcp").serve(opened, door)
     return ExitCode.DONE
 
 
@@ -69,16 +69,3 @@ def skill(console: Console) -> None:
       mkdir -p ~/.claude/skills/fbrag && fbrag skill > ~/.claude/skills/fbrag/SKILL.md
     """
     sys.stdout.write(files("fbrag_cli.cli").joinpath("SKILL.md").read_text("utf-8"))
-
-
-def _server() -> Callable[[Callable[[], AbstractContextManager[Desk]], Door], None]:
-    """Return `serving.mcp.server.serve`. Raises FbragError `usage` where the SDK is not installed."""
-    try:
-        from fbrag_cli.serving.mcp.server import serve
-    except ModuleNotFoundError as error:
-        if (error.name or "").startswith("fbrag_cli"):
-            raise
-        from fbrag_cli.installation import extra
-
-        raise FbragError("usage", "fbrag mcp needs the SDK of the protocol, which is not installed", extra("mcp")) from None
-    return serve

@@ -311,7 +311,7 @@ class BatchOptions(ParallelOptions):
     @property
     def own_files(self) -> list[str]:
         """The files that a run writes, where they hold what an earlier run wrote: in a folder, they are no documents."""
-        from fbrag_cli.batch.rows import is_own, rows_of
+        from fbrag_cli.batch.row import is_own, rows_of
 
         return [self.output, str(rows_of(self.output)), *(path for path in (self.html, self.wide) if path and is_own(Path(path)))]
 

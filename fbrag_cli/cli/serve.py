@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from datetime import datetime
 from functools import partial
@@ -18,6 +18,7 @@ from fbrag_cli.cli.options import PORT, ListenOptions, Options, PasswordOptions
 from fbrag_cli.cli.session import open_session
 from fbrag_cli.cli.streams import read_password
 from fbrag_cli.errors import ExitCode, FbragError
+from fbrag_cli.installation import load
 from fbrag_cli.methods.registry import DEFAULT, find_method
 from fbrag_cli.session.settings import CacheSettings, DocumentSettings, ModelSettings
 from fbrag_cli.settings import knob
@@ -103,7 +104,8 @@ def socket_path(named: str | None = None) -> Path:
 
 def run_server(console: Console, options: ListenOptions, settings: ServerSettings, path: Path, *, page: bool) -> int:
     """Serve until the end, and return the exit code. path: of the Unix socket. page: whether the page is shown in a browser."""
-    run = _server()
+    lacking = "fbrag serve needs Starlette and uvicorn, which are not installed"
+    run = load("fbrag_cli.serving.process.run", lacking, "serve").serve
     from fbrag_cli.serving.desk import Desk
     from fbrag_cli.serving.door import Door
     from fbrag_cli.serving.http.state import State
@@ -143,19 +145,6 @@ def run_server(console: Console, options: ListenOptions, settings: ServerSetting
             sockets.close()
             os._exit(code)
         return code
-
-
-def _server() -> Callable[..., int]:
-    """Return `serving.process.run.serve`. Raises FbragError `usage` where Starlette or uvicorn is not installed."""
-    try:
-        from fbrag_cli.serving.process.run import serve as run
-    except ModuleNotFoundError as error:
-        if (error.name or "").startswith("fbrag_cli"):
-            raise
-        from fbrag_cli.installation import extra
-
-        raise FbragError("usage", "fbrag serve needs Starlette and uvicorn, which are not installed", extra("serve")) from None
-    return run
 
 
 @contextmanager

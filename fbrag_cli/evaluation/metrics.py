@@ -1,4 +1,8 @@
-"""Scores of an example's answer and of its selected chunks, by the metrics that fit its dataset."""
+"""Scores of an example's answer and of its selected chunks, by the metrics that fit its dataset.
+
+One answer is scored against one gold answer by the rules of the benchmarks' own scorers. LongBench: `metrics.py` of
+THUDM/LongBench. ∞Bench: `src/compute_scores.py` of OpenBMB/InfiniteBench (51d9b37).
+"""
 
 from __future__ import annotations
 
@@ -128,11 +132,6 @@ def full_evidence(recall: float | None) -> float | None:
     return None if recall is None else float(recall == 1)
 
 
-def abstention(example: Example, declined: bool) -> dict[str, float]:
-    """Return whether the system declined to answer, 0 or 1: `abstain` where it should, `abstain_wrongly` where it should not."""
-    return {"abstain_wrongly" if example.answerable else "abstain": float(declined)}
-
-
 def _name(example: Example) -> str:
     return example.dataset.removesuffix("_e")  # LongBench-E's files
 
@@ -154,9 +153,10 @@ def _normalized(text: str, example: Example) -> str:
 
 
 def _tokens(text: str, example: Example) -> list[str]:
+    """Return the words of a text; in Chinese those of jieba (LongBench's `qa_f1_zh_score`) or characters (`qa_f1_score_zh`)."""
     if _by_words(example):
-        return chinese_words(text)
-    return characters(text) if _unspaced(example) else words(text)
+        return [word for word in map(normalized_chinese, cut_chinese(text)) if word]
+    return list(normalized_chinese(text)) if _unspaced(example) else words(text)
 
 
 def _spaced(text: str, example: Example) -> str:
@@ -166,7 +166,7 @@ def _spaced(text: str, example: Example) -> str:
     return " ".join(text) if _unspaced(example) else text
 
 
-# 1. Normalised text
+# -- normalised text, words ----------------------------------------------------------------------------------------------------
 
 _CHINESE_PUNCTUATION = (  # not complete: "《" and "〈" stay
     "！？｡。＂＃＄％＆＇（）＊＋，－／：；＜＝＞＠［＼］＾＿｀｛｜｝～｟｠｢｣､"
@@ -190,22 +190,9 @@ def normalized_chinese(text: str) -> str:
     return "".join(text.lower().translate(_NO_CHINESE_PUNCTUATION).split())
 
 
-# 2. Tokens
-
-
 def words(text: str) -> list[str]:
     """Return the words of the normalised text."""
     return _ARTICLE.sub(" ", text.lower().translate(_NO_PUNCTUATION)).split()
-
-
-def chinese_words(text: str) -> list[str]:
-    """Return the words of jieba, each normalised, as in LongBench's `qa_f1_zh_score`."""
-    return [word for word in map(normalized_chinese, cut_chinese(text)) if word]
-
-
-def characters(text: str) -> list[str]:
-    """Return the characters of the normalised Chinese text, as in ∞Bench's `qa_f1_score_zh`."""
-    return list(normalized_chinese(text))
 
 
 def cut_chinese(text: str) -> Iterator[str]:
@@ -232,7 +219,7 @@ def _jieba_cut() -> Callable[[str], Iterator[str]]:
     return cut
 
 
-# 3. Scores, 0 to 1
+# -- scores, 0 to 1 ----------------------------------------------------------------------------------------------------------
 
 _LETTER = re.compile(r"\b[A-D]\b")
 _SPACES = re.compile(" +")
@@ -258,17 +245,13 @@ def rouge_l(prediction: str, gold: str) -> float:
         from rouge import Rouge
     except ImportError:
         raise FbragError("usage", "Rouge-L is computed by rouge, which is not installed", extra("eval")) from None
-    if min(map(_longest_sentence, (prediction, gold))) > sys.getrecursionlimit():
+    longest = (max(len(sentence.split()) for sentence in text.split(".")) for text in (prediction, gold))
+    if min(longest) > sys.getrecursionlimit():
         return 0.0  # the package would fill a table of n x m cells first, gigabytes for 5,000 words, and then raise
     try:
         return float(Rouge(metrics=["rouge-l"], stats=["f"]).get_scores(prediction, gold)[0]["rouge-l"]["f"])
     except (ValueError, RecursionError):
         return 0.0
-
-
-def _longest_sentence(text: str) -> int:
-    """Return the number of words in the longest sentence. A sentence ends at "."."""
-    return max(len(sentence.split()) for sentence in text.split("."))
 
 
 def choice_accuracy(prediction: str, label: tuple[str, ...]) -> float:

@@ -106,8 +106,8 @@ def _metric(rows: Sequence[Result]) -> str:
 def plot(name: str, rows: Sequence[Result]) -> dict[Format, bytes]:
     """Draw a plot, and return the content of a file for each format. The same rows give the same bytes.
 
-    name: one of `supported`. The first panel shows the average over the data sets, each other panel one data set, on one scale.
-    Bars are 95 % intervals.
+    name: one of `supported`. The first panel shows the average over the data sets, each other panel one data set, all on one
+    scale. Bars are 95 % intervals.
     """
     families = _families(rows, PLOTS[name][0], _metric(rows))
     return _drawn(lambda: _figure(name, rows, families))

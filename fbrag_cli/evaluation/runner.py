@@ -74,10 +74,12 @@ def run(
         of_models = {name: _digest(repr(session.models.identity(name)[:2])) for name in models}
         todo = []
         for example, each in wanted:
-            row = done.get((example.dataset, example.id, each.key))
-            if row is not None:
-                _check_digests(row, example, each, of_models, output)
-            if row is None or not _is_checked(example, each, row):
+            row, to_check = done.get((example.dataset, example.id, each.key)), each.large and example.dataset in each.checked
+            for name, digest in _digests(example, each, of_models).items() if row else ():
+                if row["digests"].get(name) != digest:
+                    what = f"{example.id} of {example.dataset}" if name == "example" else f"the {name} model {each.models[name]}"
+                    raise FbragError("usage", f"{what} has changed since {output} got rows of it", ANOTHER)
+            if row is None or (to_check and {"abstain", "abstain_wrongly"}.isdisjoint(row["metrics"])):
                 todo.append((example, each))
         for n_done, (case, row) in enumerate(_rows(todo, session), len(wanted) - len(todo) + 1):
             file.write({**row, "digests": _digests(*case, of_models)})
@@ -85,24 +87,9 @@ def run(
     progress(Event("eval", "done"))
 
 
-def _is_checked(example: Example, configuration: Configuration, row: Row) -> bool:
-    """Return whether a row has a checked answer where it has to be checked."""
-    was_checked = not {"abstain", "abstain_wrongly"}.isdisjoint(row["metrics"])
-    return was_checked or not configuration.large or example.dataset not in configuration.checked
-
-
 def _digests(example: Example, configuration: Configuration, of_models: Mapping[str, str]) -> dict[str, str]:
     """Return fingerprints of the example and of each model of a row, 12 hex digits. of_models: those of models, by name."""
     return {"example": _digest(repr(example)), **{role: of_models[name] for role, name in configuration.models.items()}}
-
-
-def _check_digests(row: Row, example: Example, configuration: Configuration, of_models: Mapping[str, str], output: Path) -> None:
-    """Raise FbragError `usage` where a row of `output` has other fingerprints."""
-    for name, digest in _digests(example, configuration, of_models).items():
-        if row["digests"].get(name) != digest:
-            model = f"the {name} model {configuration.models.get(name)}"
-            what = f"{example.id} of {example.dataset}" if name == "example" else model
-            raise FbragError("usage", f"{what} has changed since {output} got rows of it", ANOTHER)
 
 
 def _done(rows: Iterable[Row], output: Path) -> _RowsByKey:
@@ -182,7 +169,7 @@ def _row(example: Example, configuration: Configuration, trace: Trace) -> dict[s
     if trace.answer is not None:
         found |= metrics.score(example, trace.answer)
         if example.dataset in configuration.checked:
-            found |= metrics.abstention(example, trace.status == "not_found")
+            found["abstain_wrongly" if example.answerable else "abstain"] = float(trace.status == "not_found")
     return {
         **_identity(example, configuration),
         "status": trace.status,

@@ -154,7 +154,11 @@ def as_markdown(report: Report) -> str:
         heading = ["", *(_inert(" ".join(_heading(column))) for column in table.columns)]
         lines = [_markdown_row(heading), "|" + "|".join([" :--- ", *(" ---: " for _ in table.columns)]) + "|"]
         for label, cells in table.rows:
-            lines.append(_markdown_row([_inert(label), *map(_markdown_cell, cells, table.columns)]))
+            shown = []
+            for cell, column in zip(cells, table.columns, strict=True):
+                value, *rest = _lines(cell, column)
+                shown.append(" ".join([f"**{value}**" if cell.marked else value, *map(_inert, rest)]))
+            lines.append(_markdown_row([_inert(label), *shown]))
         parts += [f"### {_inert(table.title)}", "\n".join(lines), *([_inert(table.note)] if table.note else [])]
     parts += [_inert(line) for line in [*_settings(report), *report.notes]]
     return "\n\n".join(parts) + "\n"
@@ -205,11 +209,6 @@ def _lines(cell: Cell, column: Column) -> list[str]:
     if cell.n != column.n and cell.n is not None:
         lines.append(f"n={cell.n:,}")
     return lines
-
-
-def _markdown_cell(cell: Cell, column: Column) -> str:
-    value, *rest = _lines(cell, column)
-    return " ".join([f"**{value}**" if cell.marked else value, *map(_inert, rest)])
 
 
 def _markdown_row(cells: Sequence[str]) -> str:

@@ -99,7 +99,9 @@ def parts_of(entry: Entry) -> Held:
         "languages": entry.counts.languages,
     }
     text = np.frombuffer(content.text.encode("utf-8", "surrogatepass"), np.uint8)
-    return meta, {"text": text, "spans": entry.spans, **count_arrays(entry.counts)}
+    counts = {name: getattr(entry.counts, name) for name in ("starts", "chunks", "counts", "lengths")}
+    vocabulary = {"letters": entry.counts.vocabulary.letters, "ends": entry.counts.vocabulary.ends}
+    return meta, {"text": text, "spans": entry.spans, **vocabulary, **counts}
 
 
 def load_content(key: str, store: IndexStore) -> Content | None:
@@ -135,12 +137,6 @@ def restore_document(described: dict[str, Any], path: str, content: Callable[[],
             ),
         }
     )
-
-
-def count_arrays(counts: TermCounts) -> dict[str, NDArray[Any]]:
-    """Return term counts as arrays, all but the languages (see `counts_from`)."""
-    own = {name: getattr(counts, name) for name in ("starts", "chunks", "counts", "lengths")}
-    return {"letters": counts.vocabulary.letters, "ends": counts.vocabulary.ends, **own}
 
 
 def counts_from(meta: dict[str, Any], held: dict[str, NDArray[Any]]) -> TermCounts:

@@ -106,19 +106,16 @@ class Cache:
             yield temporary
             size = flush(temporary)
             os.utime(temporary)
-            if not os.path.exists(place):
-                self._publish(temporary, place, size)
+            if os.path.exists(place):
+                return
+            try:
+                os.rename(temporary, place)
+                self._sizes.add(size)
+            except OSError:
+                if not os.path.exists(place):
+                    raise
         finally:
             delete(temporary)
-
-    def _publish(self, temporary: Path, place: Path, size: int) -> None:
-        try:
-            os.rename(temporary, place)
-        except OSError:
-            if not os.path.exists(place):
-                raise
-        else:
-            self._sizes.add(size)
 
     def load(self, kind: str, key: str, read: Callable[[Path], T]) -> T | None:
         """Return what `read` makes of an entry, and mark the entry as used; None if there is none. A damaged one is removed.

@@ -36,16 +36,11 @@ def socket_path() -> Path:
     """Return FBRAG_SOCKET, else the socket of this user's server in a folder of the user. It may not exist."""
     if chosen := _chosen("FBRAG_SOCKET"):
         return chosen
-    return _runtime_dir() / "serve.sock"
-
-
-def _runtime_dir() -> Path:
-    """Return fbrag's folder for what lives as long as a process: below XDG_RUNTIME_DIR, else the system's own, else temporary."""
     user = os.getuid() if hasattr(os, "getuid") else 0
     for folder in (os.environ.get("XDG_RUNTIME_DIR", ""), f"/run/user/{user}"):
         if os.path.isabs(folder) and os.path.isdir(folder):
-            return Path(folder) / "fbrag"
-    return Path(os.environ.get("TMPDIR") or "/tmp") / f"fbrag-{user}"  # tempfile needs one that can be written
+            return Path(folder) / "fbrag" / "serve.sock"
+    return Path(os.environ.get("TMPDIR") or "/tmp") / f"fbrag-{user}" / "serve.sock"  # tempfile needs one that can be written
 
 
 def is_nowhere(folder: Path) -> bool:

@@ -52,10 +52,11 @@ class Work:
     restart: bool = False
     at_once: int | None = 1
 
-    def model(self, role: str) -> dict[str, str]:
-        """Return the name of the model in a role ("small", "large") and the SHA-256 of its file. Of a server, which has no
-        file, return its address and the name of its model."""
-        name, models = self.session.names()[role == "large"], self.session.models
+    @property
+    def language_model(self) -> dict[str, str]:
+        """The name of the language model and the SHA-256 of its file. Of a server, which has no file, its address and the name of
+        its model."""
+        (_, name), models = self.session.names(), self.session.models
         if (digest := models.digest(name)) is None:
             name, digest = map(str, models.identity(name)[:2])
         return {"name": name, "sha256": digest}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fbrag_cli.batch.jobs import Job, Question, by_document, read_jobs, read_questions, shard
+from fbrag_cli.batch.jobs import Job, by_document, read_jobs, read_questions, shard
 from fbrag_cli.errors import FbragError
 from fbrag_cli.progress import Event
 
@@ -23,7 +23,7 @@ def file(folder: Path, name: str, text: str, encoding: str = "utf-8") -> str:
 def test_lines_of_text_without_comments_and_blank_lines(tmp_path: Path, encoding: str) -> None:
     path = file(tmp_path, "q.txt", "# of the café\r\n\r\n  Who sealed the café's box? \r\nWhen?\r\n", encoding)
     heard: list[Event] = []
-    assert read_questions(path, progress=heard.append) == [Question("1", "Who sealed the café's box?"), Question("2", "When?")]
+    assert read_questions(path, progress=heard.append) == [Job((), "1", "Who sealed the café's box?"), Job((), "2", "When?")]
     assert [path in event.text for event in heard] == ([True] if encoding == "cp1252" else [])  # a guess
 
 
@@ -31,17 +31,17 @@ def test_lines_of_text_without_comments_and_blank_lines(tmp_path: Path, encoding
 def test_columns_by_their_names(tmp_path: Path, delimiter: str) -> None:
     lines = ["Id", "Question", "answers"], ["a", '"Who, and\nwhen?"', '"[""Tom"", ""Tim""]"'], ["b", "Why?", "rain"]
     path = file(tmp_path, "q.csv", "\n".join(delimiter.join(line) for line in lines))
-    assert read_questions(path) == [Question("a", "Who, and\nwhen?", ("Tom", "Tim")), Question("b", "Why?", ("rain",))]
+    assert read_questions(path) == [Job((), "a", "Who, and\nwhen?", ("Tom", "Tim")), Job((), "b", "Why?", ("rain",))]
 
 
 def test_spaces_beside_delimiters(tmp_path: Path) -> None:
     path = file(tmp_path, "jobs.csv", 'document, question, id\n a.txt , "Who, and when?", x \n')
-    assert read_jobs(path) == [Job(("a.txt",), Question("x", "Who, and when?", (), "a.txt"))]
+    assert read_jobs(path) == [Job(("a.txt",), "x", "Who, and when?")]
 
 
 def test_a_line_that_is_too_long_for_csv(tmp_path: Path) -> None:
     line = "x" * 140_000
-    assert read_questions(file(tmp_path, "q.txt", line)) == [Question("1", line)]
+    assert read_questions(file(tmp_path, "q.txt", line)) == [Job((), "1", line)]
     for read, name in ((read_questions, "q.csv"), (read_jobs, "jobs")):
         with pytest.raises(FbragError, match="line 1: no column is named question, only none"):
             read(file(tmp_path, name, line))
@@ -67,20 +67,20 @@ def test_an_id_that_is_the_number_of_another_row(tmp_path: Path) -> None:
 
 def test_json_lines(tmp_path: Path) -> None:
     path = file(tmp_path, "q.jsonl", '{"question":"Who?","id":7,"answers":["Tom"],"more":1}\n\n{"question":"Why?"}')
-    assert read_questions(path) == [Question("7", "Who?", ("Tom",)), Question("2", "Why?")]
+    assert read_questions(path) == [Job((), "7", "Who?", ("Tom",)), Job((), "2", "Why?")]
 
 
 @pytest.mark.parametrize("text", ["Who?\nWhy?", "id,question\n1,Who?\n2,Why?", '{"question":"Who?"}\n{"question":"Why?"}'])
 def test_stdin_is_what_it_looks_like(text: str) -> None:
-    assert [question.text for question in read_questions("-", io.BytesIO(text.encode()))] == ["Who?", "Why?"]
+    assert [question.question for question in read_questions("-", io.BytesIO(text.encode()))] == ["Who?", "Why?"]
 
 
 def test_jobs_name_their_documents(tmp_path: Path) -> None:
     path = file(tmp_path, "jobs.csv", "document,question,id\nb.txt,Who?,x\na.txt,Why?,\nb.txt,When?,y\n")
-    jobs = [Job(("b.txt",), Question("x", "Who?", (), "b.txt")), Job(("a.txt",), Question("2", "Why?", (), "a.txt"))]
+    jobs = [Job(("b.txt",), "x", "Who?"), Job(("a.txt",), "2", "Why?")]
     found = read_jobs(path)
     assert found[:2] == jobs
-    assert [job.question.id for job in by_document(found)] == ["x", "y", "2"]
+    assert [job.id for job in by_document(found)] == ["x", "y", "2"]
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import pytest
 
-from fbrag_cli.batch.jobs import Job, Question
+from fbrag_cli.batch.jobs import Job
 from fbrag_cli.batch.run import Earlier, earlier
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.build import versions
@@ -33,4 +33,4 @@ def test_rows_whose_checksum_is_none_are_refused(sha256: object) -> None:
 def test_a_file_that_never_ends_is_not_waited_for() -> None:
     before = Earlier("out.jsonl", {}, {}, {"/proc/kmsg": ["0"]})
     with suppress(FbragError):  # where it may be read, it is another one now
-        before.check_jobs([Job(("/proc/kmsg",), Question("1", "Who?"))])
+        before.check_jobs([Job(("/proc/kmsg",), "1", "Who?")])

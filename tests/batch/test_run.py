@@ -6,7 +6,7 @@ import tracemalloc
 from itertools import pairwise
 from pathlib import Path
 
-from fbrag_cli.batch.jobs import Job, Question, every
+from fbrag_cli.batch.jobs import Job, every
 from fbrag_cli.batch.run import BatchSettings, rows
 from fbrag_cli.methods.fb_rag.vanilla import Vanilla
 from fbrag_cli.progress import Listener
@@ -18,7 +18,7 @@ _LONG = 50_000  # characters of a question
 
 def test_memory_does_not_grow_with_the_rows(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("The brig sailed at noon.", "utf-8")
-    questions = [Question(str(i), f"{i} " + "When? " * (_LONG // 6)) for i in range(60)]
+    questions = [Job((), str(i), f"{i} " + "When? " * (_LONG // 6)) for i in range(60)]
     jobs: list[Job] = every([(str(tmp_path / "a.txt"),)], questions)
     settings = BatchSettings(method=Vanilla(select=1), retriever="bm25", reading=DocumentSettings(), at_once=1, models={})
     bench = Bench()

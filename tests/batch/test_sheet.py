@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from fbrag_cli.batch.rows import BOM, COLUMNS, cell, check_sheet, is_own, line, row_line, rows_of
+from fbrag_cli.batch.row import BOM, COLUMNS, cell, check_sheet, is_own, line, row_line, rows_of
 from fbrag_cli.errors import FbragError
 
 ROWS = '{"schema":"fbrag.row/1"}\n'

@@ -180,7 +180,7 @@ def test_without_ray_the_error_names_the_package(folder: Path, fbrag: Run, tmp_p
 
 def test_a_document_that_ends_its_worker_has_rows_of_errors(cluster: Any, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from fbrag_cli.batch import on_ray
-    from fbrag_cli.batch.jobs import Job, Question
+    from fbrag_cli.batch.jobs import Job
     from fbrag_cli.batch.run import BatchSettings
     from fbrag_cli.methods.fb_rag.order_preserving import OrderPreserving
     from fbrag_cli.progress import Listener
@@ -194,16 +194,16 @@ def test_a_document_that_ends_its_worker_has_rows_of_errors(cluster: Any, folder
             for job in jobs:
                 if job.document == "deadly":
                     os.kill(os.getpid(), signal.SIGKILL)
-                yield {"status": "answered", "document": job.document, "id": job.question.id, "sha256": []}
+                yield {"status": "answered", "document": job.document, "id": job.id, "sha256": []}
 
     monkeypatch.setattr(on_ray, "_Worker", Worker)
     monkeypatch.setattr(on_ray, "_RETRIES", 2)
     settings = BatchSettings(method=OrderPreserving(), retriever="bm25", reading=DocumentSettings(), models={})
     models = ModelSettings(gpu="off", threads=1)
     setup = on_ray.Setup(settings=settings, models=models, cache=CacheSettings(), offline=True, folder=str(folder))
-    jobs = [Job((name,), Question(str(i), "Who?")) for name in ("a", "deadly", "b", "c") for i in range(3)]
+    jobs = [Job((name,), str(i), "Who?") for name in ("a", "deadly", "b", "c") for i in range(3)]
     with on_ray.connected(cluster.address, models) as workers:
         rows = list(on_ray.rows(jobs, workers, setup, Listener()))
-    assert sorted((row["document"], row["id"]) for row in rows) == sorted((job.document, job.question.id) for job in jobs)
+    assert sorted((row["document"], row["id"]) for row in rows) == sorted((job.document, job.id) for job in jobs)
     assert {row["document"] for row in rows if row["status"] == "error"} == {"deadly"}
     assert {row["error"]["code"] for row in rows if row["status"] == "error"} == {"cluster_failed"}

@@ -136,26 +136,6 @@ def test_two_documents_swapped_in_the_cache_are_read_again(folder: Path, cache: 
     assert [each.cached for each in again] == [(), ()]
 
 
-@pytest.mark.parametrize(("free", "code"), [(0, "disk_full"), (1 << 30, "")])
-def test_a_reader_that_dies_on_a_full_disk_is_no_bad_file(
-    folder: Path, cache: Cache, monkeypatch: pytest.MonkeyPatch, free: int, code: str
-) -> None:
-    def run_jobs(*arguments: object, **options: object) -> Iterator[tuple[int, Failure]]:
-        yield 0, Failure("died", "the process that read it was killed (SIGBUS)")
-        yield from real(*arguments, **options)  # type: ignore[arg-type]
-
-    real = collect_module.run_jobs
-    assert cache.usable
-    monkeypatch.setattr(collect_module, "run_jobs", run_jobs)
-    monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=free))
-    if not code:
-        assert "SIGBUS" in collected(folder, cache).warnings[0]
-        return
-    with pytest.raises(FbragError) as caught:
-        collected(folder, cache)
-    assert caught.value.code == code
-
-
 def test_a_change_within_the_same_second_and_size_is_noticed(folder: Path, cache: Cache) -> None:
     collected(folder, cache)
     (folder / "a.txt").write_text("The lighthouse is kept by Berta Lund.")
@@ -264,15 +244,16 @@ def test_a_file_gets_at_most_half_of_the_memory_that_is_free(
         collect_one(str(word), ReadSettings(), cache, None, Listener())
 
 
+@pytest.mark.parametrize(("free", "code"), [(0, "disk_full"), (1 << 30, "doc_unreadable")])
 def test_a_child_that_dies_on_a_full_disk_is_no_bad_file(
-    word: Path, cache: Cache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    word: Path, cache: Cache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free: int, code: str
 ) -> None:
     assert cache.usable
-    monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=0))
+    monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=free))
     _reads_as("os.kill(os.getpid(), signal.SIGBUS)", tmp_path, monkeypatch)
     with pytest.raises(FbragError) as caught:
         collect_one(str(word), ReadSettings(), cache, None, Listener())
-    assert caught.value.code == "disk_full"
+    assert caught.value.code == code
 
 
 def test_a_short_text_alone_is_read_without_a_child_and_a_long_one_with(

@@ -6,12 +6,12 @@ from textwrap import wrap
 
 import numpy as np
 import pytest
+from fbrag_cli.batch.row import answered
 from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from fbrag_cli.batch.jobs import Job, Question
-from fbrag_cli.batch.rows import answered
+from fbrag_cli.batch.jobs import Job
 from fbrag_cli.corpus import Corpus, build_corpus
 from fbrag_cli.documents.document import Content, Document, Extracted, PageSpan
 from fbrag_cli.methods.fb_rag.fb_rag import FBRag
@@ -295,7 +295,7 @@ def test_json_has_a_source_for_each_excerpt_of_a_chunk() -> None:
     assert (sentence["start_line"], sentence["end_line"]) == (3, 3)
     assert [text[start:end] for start, end in found[1]["highlights"]] == ["Tobias", "Wrenn"]
     assert as_json.answer(trace, memory_mb=0)["citations"][0]["sources"] == [2]
-    row = answered(Job(("log.txt",), Question("1", trace.question)), trace, {})
+    row = answered(Job(("log.txt",), "1", trace.question), trace, {})
     assert [(source["id"], source["start_line"]) for source in row["sources"]] == [(1, 2), (2, 3), (3, 5)]
 
 

@@ -6,7 +6,7 @@ Of the questions for training only those count that the model answers from all w
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from random import Random
 from typing import Any, cast
@@ -16,16 +16,15 @@ from numpy.typing import NDArray
 
 from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.corpus import Passage
-from fbrag_cli.generation.generator import Call, Generator, Sampling
+from fbrag_cli.generation.generator import Call, Generator
 from fbrag_cli.methods.fit_rag.method import FitRag
 from fbrag_cli.methods.fit_rag.parts import FitRagParts
 from fbrag_cli.methods.fit_rag.windows import Reduction
 from fbrag_cli.methods.method import Tools
-from fbrag_cli.methods.prompts import answer_turns
 from fbrag_cli.progress import silent
 from fbrag_cli.query import Query
 from fbrag_cli.storage.rows import Row
-from fbrag_cli.training.fit_rag.labels import REPLY_TOKENS
+from fbrag_cli.training.fit_rag.labels import reply_of
 from fbrag_cli.training.rows import GoldQuestion, Pool
 
 Labels = NDArray[np.float32]
@@ -50,9 +49,6 @@ class Case:
     windows: tuple[Passage, ...]
     labels: Labels
     candidates: Labels
-
-    def key(self, chosen: Sequence[int]) -> CombinationKey:
-        return *self.question.key, tuple(chosen)
 
 
 def case_of(question: GoldQuestion, pool: Pool, parts: FitRagParts, large: Generator) -> Case:
@@ -112,47 +108,39 @@ def telling(rows: Iterable[Row]) -> list[Row]:
     return [row for row in rows if row["dev"] or counts[key_of(row)[:2]] > 1]
 
 
-class Labeller:
-    """Makes the rows of cases. before: rows of an earlier run by their keys, which are yielded again."""
+def rows_of(
+    case: Case, parts: FitRagParts, large: Generator, before: Mapping[CombinationKey, Row], call: Call, *, right_alone: bool
+) -> Iterator[Row]:
+    """Yield the rows of a case. before: rows of an earlier run by their keys, which are yielded again. right_alone: whether the
+    model answers rightly without windows.
 
-    def __init__(self, parts: FitRagParts, large: Generator, before: Mapping[CombinationKey, Row], call: Call) -> None:
-        self._parts, self._large, self._before, self._call = parts, large, before, call
-        self._sampling = Sampling(REPLY_TOKENS, temperature=0, seed=0)
+    A question for checking has all its prefixes. One for training that the model answers alone, or not from all windows, has
+    one row only.
+    """
+    question, n = case.question, len(case.windows)
 
-    def rows(self, case: Case, *, right_alone: bool) -> Iterator[Row]:
-        """Yield the rows of a case. right_alone: whether the model answers rightly without windows.
-
-        A question for checking has all its prefixes. One for training that the model answers alone, or not from all windows, has
-        one row only.
-        """
-        n, dev = len(case.windows), case.question.dev
-        every = self._row(case, tuple(range(n)))
-        yield every
-        if not dev and (right_alone or not every["right"]):
-            return
-        lengths = range(n - 1, 0, -1) if dev else [length for length in PREFIXES if length < n]
-        others = [] if dev else combinations(case, self._parts)
-        for chosen in (*(tuple(range(length)) for length in lengths), *others):
-            yield self._row(case, chosen)
-
-    def _row(self, case: Case, chosen: tuple[int, ...]) -> Row:
-        if (found := self._before.get(case.key(chosen))) is not None:
+    def row(chosen: tuple[int, ...]) -> Row:
+        if (found := before.get((*question.key, chosen))) is not None:
             return found
-        turns = answer_turns([case.windows[i].text for i in chosen], case.question.text)
-        reply = self._large.generate(turns, 1, self._sampling, self._call).samples[0].text.strip()
-        row = {
+        reply = reply_of(large, [case.windows[i].text for i in chosen], question.text, call)
+        made = {
             "schema": SCHEMA,
-            "dataset": case.question.dataset,
-            "question": case.question.id,
+            "dataset": question.dataset,
+            "question": question.id,
             "windows": list(chosen),
             "labels": [_rounded(case.labels[i]) for i in chosen],
-            "dev": case.question.dev,
-            "right": case.question.answered_in(reply),
+            "dev": question.dev,
+            "right": question.answered_in(reply),
             "reply": reply,
         }
-        if case.question.dev and len(chosen) == len(case.windows):
-            row["candidates"] = _rounded(case.candidates[:, 0])
-        return row
+        return made | ({"candidates": _rounded(case.candidates[:, 0])} if question.dev and len(chosen) == n else {})
+
+    yield (every := row(tuple(range(n))))
+    if not question.dev and (right_alone or not every["right"]):
+        return
+    lengths = range(n - 1, 0, -1) if question.dev else [length for length in PREFIXES if length < n]
+    others = [] if question.dev else combinations(case, parts)
+    yield from map(row, (*(tuple(range(length)) for length in lengths), *others))
 
 
 def _rounded(values: Labels) -> list[float]:

@@ -117,30 +117,29 @@ def labels(trials: Iterable[Trial], large: Generator, listener: Listener, at_onc
 
     `right` of a row with one passage is LLM_Prefer: the greedy reply from it holds a gold answer.
     """
-    sampling = Sampling(REPLY_TOKENS, temperature=0, seed=0)
 
     def label(trial: Trial, own: Listener) -> dict[str, Any]:
-        texts, question = [each.text for each in trial.passages], trial.question
-        turns = answer_turns(texts, question.text) if texts else alone_turns(question.text)
-        made = large.generate(turns, 1, sampling, Call(cancellation=own.cancellation))
-        return _row(trial, made.samples[0].text.strip())
+        question = trial.question
+        reply = reply_of(large, [each.text for each in trial.passages], question.text, Call(cancellation=own.cancellation))
+        return {
+            "schema": SCHEMA,
+            "kind": "reply",
+            "dataset": question.dataset,
+            "question": question.id,
+            "passages": [each.id for each in trial.passages],
+            "dev": question.dev,
+            "has_answer": [question.has_answer(each) for each in trial.passages],
+            "right": question.answered_in(reply),
+            "reply": reply,
+        }
 
     return in_order(label, trials, at_once, listener)
 
 
-def _row(trial: Trial, reply: str) -> dict[str, Any]:
-    question = trial.question
-    return {
-        "schema": SCHEMA,
-        "kind": "reply",
-        "dataset": question.dataset,
-        "question": question.id,
-        "passages": [each.id for each in trial.passages],
-        "dev": question.dev,
-        "has_answer": [question.has_answer(each) for each in trial.passages],
-        "right": question.answered_in(reply),
-        "reply": reply,
-    }
+def reply_of(large: Generator, texts: Sequence[str], question: str, call: Call) -> str:
+    """Return the model's greedy reply to a question from some texts, or from none."""
+    turns = answer_turns(texts, question) if texts else alone_turns(question)
+    return large.generate(turns, 1, Sampling(REPLY_TOKENS, temperature=0, seed=0), call).samples[0].text.strip()
 
 
 def head(model: str, material: Material) -> dict[str, Any]:

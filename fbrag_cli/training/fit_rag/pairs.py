@@ -93,10 +93,9 @@ class Batches:
     def drawn(self, kind: PairKind, k: int, n: int) -> list[int]:
         """Return the k-th `n` positions of a kind: all are drawn once, in random order, before one is drawn again."""
         own = self.positions[kind]
-        return [own[self._order(kind, i // len(own))[i % len(own)]] for i in range(k * n, (k + 1) * n)]
-
-    def _order(self, kind: PairKind, turn: int) -> NDArray[np.int64]:
-        return np.random.default_rng([self._seed, kind, turn]).permutation(len(self.positions[kind]))
+        turns = range(k * n // len(own), ((k + 1) * n - 1) // len(own) + 1)
+        orders = {turn: np.random.default_rng([self._seed, kind, turn]).permutation(len(own)) for turn in turns}
+        return [own[orders[i // len(own)][i % len(own)]] for i in range(k * n, (k + 1) * n)]
 
 
 def _quotas(counts: Mapping[PairKind, int], size: int) -> dict[PairKind, int]:
@@ -140,7 +139,8 @@ def measure(pairs: Sequence[Pair], logits: NDArray[np.float32]) -> DevMetrics:
     kinds = np.array([kind_of(pair) for pair in pairs])
     z = logits.astype(np.float64)
     losses = np.logaddexp(0, z) - z * labels  # binary cross-entropy, (n, 2)
-    matched, mismatched = (_mean(losses[kinds == kind].sum(axis=1)) for kind in (PairKind.MATCHED, PairKind.MISMATCHED))
+    of_kinds = (losses[kinds == kind].sum(axis=1) for kind in (PairKind.MATCHED, PairKind.MISMATCHED))
+    matched, mismatched = (float(each.mean()) if len(each) else None for each in of_kinds)
     both = [loss for loss in (matched, mismatched) if loss is not None]
     known = kinds != PairKind.ONE_LABEL
     return DevMetrics(
@@ -150,10 +150,6 @@ def measure(pairs: Sequence[Pair], logits: NDArray[np.float32]) -> DevMetrics:
         auc_answer=auc(z[:, 0], labels[:, 0]),
         auc_prefers=auc(z[known, 1], labels[known, 1]),
     )
-
-
-def _mean(values: NDArray[np.float64]) -> float | None:
-    return float(values.mean()) if len(values) else None
 
 
 # -- the weight w -------------------------------------------------------------------------------------------------------------

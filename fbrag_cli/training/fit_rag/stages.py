@@ -59,17 +59,6 @@ class FitRagWork(Work):
         """The passages, and what retrieves from them."""
         return Pool(self.material)
 
-    @property
-    def language_model(self) -> dict[str, str]:
-        """The language model whose replies are labels: its name and SHA-256."""
-        return self.model("large")
-
-    def run_at_once(self) -> int:
-        """Let the language model make replies in common batches. Return how many at once."""
-        n = how_many_pay(self.session, Vanilla()) if self.at_once is None else self.at_once
-        self.session.run_at_once(n)
-        return n
-
 
 # -- 1. labels -----------------------------------------------------------------------------------------------------------------
 
@@ -81,7 +70,9 @@ def make_labels(work: FitRagWork) -> None:
         todo = [trial for trial in labelling.by_passage(trials) if trial.key not in before]
         work.note(f"labels: {len(trials):,} replies, {len(todo):,} of them to make")
         found = [before[trial.key] for trial in trials if trial.key in before]
-        rows = labelling.labels(todo, work.session.model(work.session.names()[1]), work.listener, work.run_at_once())
+        at_once = how_many_pay(work.session, Vanilla()) if work.at_once is None else work.at_once
+        work.session.run_at_once(at_once)
+        rows = labelling.labels(todo, work.session.model(work.session.names()[1]), work.listener, at_once)
         for row in work.progress(rows, "replies", len(found), len(trials)):
             file.write(row)
             found.append(row)
@@ -185,14 +176,13 @@ def _make_combinations(work: FitRagWork) -> list[Row]:
     with kept as (file, before), closing(LlamaScorer(work.folder.path / SCORER)) as scorer:
         parts = FitRagParts(scorer=scorer, detector=None, model=work.language_model, languages=())
         large, call = work.session.model(work.session.names()[1]), Call(cancellation=work.listener.cancellation)
-        labeller = combining.Labeller(parts, large, before, call)
         last = {key[0]: key[:2] for key in before}.values()  # of each data set; combinations of it may be missing
         whole = {key[:2] for key in before}.difference(last)
         todo = [questions[key] for key in questions if key not in whole]
         work.note(f"combinations: of {counted(len(questions), 'question')}, {len(todo):,} of them to make")
         for question in work.progress(todo, "questions", len(questions) - len(todo), len(questions)):
             case = combining.case_of(question, work.pool, parts, large)
-            for row in labeller.rows(case, right_alone=right_alone[question.key]):
+            for row in combining.rows_of(case, parts, large, before, call, right_alone=right_alone[question.key]):
                 if combining.key_of(row) not in before:
                     file.write(row)
                     before[combining.key_of(row)] = row

@@ -5,7 +5,7 @@ transformers turns the quantised numbers into 32 or 16 bits. LoRA can be put bes
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -113,7 +113,7 @@ class FrozenModel:
 
 
 def _loaded(path: Path, dtype: Any) -> Any:
-    bar, reading.tqdm = reading.tqdm, _without_a_bar
+    bar, reading.tqdm = reading.tqdm, lambda each, **_: each
     try:
         return AutoModelForCausalLM.from_pretrained(path.parent, gguf_file=path.name, dtype=dtype, local_files_only=True)
     except (OSError, RuntimeError, ValueError, KeyError, NotImplementedError, ImportError) as error:
@@ -121,10 +121,6 @@ def _loaded(path: Path, dtype: Any) -> Any:
         raise FbragError("model_corrupt", what, "train for another model: -m MODEL") from None
     finally:
         reading.tqdm = bar
-
-
-def _without_a_bar(each: Iterable[Any], **_: Any) -> Iterable[Any]:
-    return each
 
 
 def _gguf_name(name: str) -> str:

@@ -123,7 +123,7 @@ def _chosen(questions: Sequence[GoldQuestion], limit: int | None) -> Iterator[Go
 def _read(work: R2agWork, lists: Sequence[PassageList]) -> _Read:
     """Return the model's tokens of each prompt. The model's weights are not run."""
     loaders = work.session.pool.loaders()  # refuses a server, before it is asked anything
-    about: Fields = work.model("large")
+    about: Fields = work.language_model
     name = about["name"]
     with loaders[name]() as generator:
         if not generator.takes_rows:

@@ -14,7 +14,7 @@ from fbrag_cli.corpus import build_corpus
 from fbrag_cli.documents.document import Content, Document, Extracted
 from fbrag_cli.generation.generator import Call
 from fbrag_cli.methods.fit_rag.parts import FitRagParts
-from fbrag_cli.training.fit_rag.combinations import KEPT, PREFIXES, Case, Labeller, combinations, key_of, skyline, telling
+from fbrag_cli.training.fit_rag.combinations import KEPT, PREFIXES, Case, combinations, key_of, rows_of, skyline, telling
 from fbrag_cli.training.rows import GoldQuestion
 from tests.training.fit_rag.test_labels import Parrot
 
@@ -48,7 +48,7 @@ PARTS = FitRagParts(scorer=ByLength(), detector=None, model={}, languages=())  #
 
 
 def rows(of: Case, model: Any = None, *, right_alone: bool = False, before: Any = None) -> list[Any]:
-    return list(Labeller(PARTS, model or Parrot(), before or {}, Call()).rows(of, right_alone=right_alone))
+    return list(rows_of(of, PARTS, model or Parrot(), before or {}, Call(), right_alone=right_alone))
 
 
 def test_a_question_for_training_has_prefixes_and_other_combinations() -> None:

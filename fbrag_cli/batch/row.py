@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import re
 from codecs import BOM_UTF8
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -46,61 +45,48 @@ _NUMBER = re.compile(r"[+-]?[0-9][0-9.,]*%?")
 
 def answered(job: Job, trace: Trace, settings: Mapping[str, object]) -> dict[str, Any]:
     """Return the row of an answered question. Its seconds leave out reading the document and loading models."""
-    found = trace.status == "answered"
-    documents = trace.corpus.documents
-    return {
-        **_head(job),
-        "status": trace.status,
-        "answer": trace.answer if found else None,
-        "unsupported_answer": None if found else trace.answer,
-        **_evidence(trace),
+    found, documents = trace.status == "answered", trace.corpus.documents
+    cited = dict.fromkeys(claim.sources[0] - 1 for claim in trace.citations.claims if claim.sources)
+    # The sentences that show the answer, the best one for each of its own.
+    spans = [(trace.sources[i], span) for i in cited if (span := trace.citations.shown[i].sentence)]
+    return _row(
+        job,
+        settings,
+        status=trace.status,
+        answer=trace.answer if found else None,
+        unsupported_answer=None if found else trace.answer,
+        place="; ".join(place(chunk, span) for chunk, span in spans) or None,
+        quote=" … ".join(one_line(chunk.text[slice(*span)]) for chunk, span in spans) or None,
         **certainty(trace),
-        "absent": list(trace.absent),
-        "sources": [
+        absent=list(trace.absent),
+        sources=[
             {"id": source["id"], **{name: source[name] for name in _OF_A_SOURCE}, "score": source["relative"]}
             for source in sources(trace)
         ],
-        "citations": citations(trace),
-        "seconds": round(sum(stage.seconds for stage in trace.stages if stage.name not in _NO_QUESTION), 3),
-        "warnings": [*trace.warnings, *(warning for document in documents for warning in document.warnings)],
-        "error": None,
-        "sha256": [document.sha256 for document in documents],
-        "settings": dict(settings),
-        "versions": versions(),
-    }
+        citations=citations(trace),
+        seconds=round(sum(stage.seconds for stage in trace.stages if stage.name not in _NO_QUESTION), 3),
+        warnings=[*trace.warnings, *(warning for document in documents for warning in document.warnings)],
+        sha256=[document.sha256 for document in documents],
+    )
 
 
 def failed(job: Job, error: FbragError, settings: Mapping[str, object]) -> dict[str, Any]:
     """Return the row of a question that could not be answered."""
+    return _row(job, settings, status="error", error={"code": error.code, "message": error.message, "hint": error.hint})
+
+
+def _row(job: Job, settings: Mapping[str, object], *, status: str, **found: Any) -> dict[str, Any]:
+    """Return a row. found: what was found out; of the other keys none was."""
+    given = {"answers": list(job.answers)} if job.answers else {}
+    nothing = ("answer", "unsupported_answer", "place", "quote", "unsure", "support", "agreement", "confidence")
     return {
-        **_head(job),
-        "status": "error",
-        **dict.fromkeys(("answer", "unsupported_answer", "place", "quote", "unsure", "support", "agreement", "confidence")),
-        "absent": [],
-        "sources": [],
-        "citations": [],
-        "seconds": None,
-        "warnings": [],
-        "error": {"code": error.code, "message": error.message, "hint": error.hint},
-        "sha256": [],
+        **{"schema": SCHEMA, "id": job.id, "document": job.document, "question": job.question, **given},
+        "status": status,
+        **dict.fromkeys(nothing),
+        **{"absent": [], "sources": [], "citations": [], "seconds": None, "warnings": [], "error": None, "sha256": []},
+        **found,
         "settings": dict(settings),
         "versions": versions(),
-    }
-
-
-def _head(job: Job) -> dict[str, Any]:
-    question = job.question
-    given = {"answers": list(question.answers)} if question.answers else {}
-    return {"schema": SCHEMA, "id": question.id, "document": job.document, "question": question.text, **given}
-
-
-def _evidence(trace: Trace) -> dict[str, str | None]:
-    """Return the sentences that show the answer, the best one for each of its own, and where they stand; None without any."""
-    cited = dict.fromkeys(claim.sources[0] - 1 for claim in trace.citations.claims if claim.sources)
-    spans = [(trace.sources[i], span) for i in cited if (span := trace.citations.shown[i].sentence)]
-    return {
-        "place": "; ".join(place(chunk, span) for chunk, span in spans) or None,
-        "quote": " … ".join(one_line(chunk.text[slice(*span)]) for chunk, span in spans) or None,
     }
 
 
@@ -151,12 +137,6 @@ def line(values: Iterable[object]) -> str:
     text = io.StringIO(newline="")
     csv.writer(text, lineterminator="\n").writerow([cell(value) if isinstance(value, str) else value for value in values])
     return text.getvalue()
-
-
-def lines_from(rows: Path) -> Iterator[str]:
-    """Yield the lines of the sheet of a file of rows, but for the first."""
-    with rows.open("rb") as file:
-        yield from (row_line(json.loads(each)) for each in file if each.strip())
 
 
 def row_line(row: Row) -> str:
