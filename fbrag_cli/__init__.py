@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from fbrag_cli.methods.fb_rag.fb_rag import FBRag as FBRag
     from fbrag_cli.progress import Event as Event
     from fbrag_cli.progress import Listener as Listener
-    from fbrag_cli.session.asked import Asked as Asked
-    from fbrag_cli.session.session import Choice as Choice
+    from fbrag_cli.query import ModelNames as ModelNames
+    from fbrag_cli.query import Query as Query
     from fbrag_cli.session.session import Session as Session
     from fbrag_cli.session.session import ask as ask
     from fbrag_cli.session.settings import CacheSettings as CacheSettings
@@ -28,8 +28,8 @@ __version__ = "0.2.0"
 _MODULES = {
     "ask": "session.session",
     "Session": "session.session",
-    "Choice": "session.session",
-    "Asked": "session.asked",
+    "ModelNames": "query",
+    "Query": "query",
     "ModelSettings": "session.settings",
     "DocumentSettings": "session.settings",
     "CacheSettings": "session.settings",

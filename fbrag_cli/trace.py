@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import Field, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
+from typing import TYPE_CHECKING, Literal
 
 from fbrag_cli.corpus import Corpus, Passage
 from fbrag_cli.generation.generator import Finish, ModelInfo, Turn
@@ -15,33 +15,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from fbrag_cli.citations import Citations
-    from fbrag_cli.retrieval import Retriever
+    from fbrag_cli.methods.method import Method
+    from fbrag_cli.query import Query
 
 Status = Literal["answered", "not_found", "retrieved"]  # "retrieved": Stages I and II only
-
-
-class MethodRecord(Protocol):
-    """A method with its settings: a frozen dataclass, each field a setting that it reads."""
-
-    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def seed(self) -> int: ...
-    @property
-    def max_tokens(self) -> int: ...
-    @property
-    def templates(self) -> Any: ...
-
-
-class Searched(Protocol):
-    """The tools of a method, as far as a Trace names them."""
-
-    @property
-    def corpus(self) -> Corpus: ...
-    @property
-    def retriever(self) -> Retriever: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,7 +163,7 @@ class Table:
 
 @dataclass(frozen=True, kw_only=True)
 class Trace:
-    """A question, its method with settings, and what became of it.
+    """A query, and what became of it.
 
     scores: those that decided the selection. forward: the look forward; None without one. answer: None until Stage III.
     truncated: whether it was cut at its length limit; a warning says where it was cut because the model repeated itself. cached:
@@ -195,10 +172,7 @@ class Trace:
     each, by its key in JSON. told: its tables. state: what the method itself needs in Stage III; nothing else reads it.
     """
 
-    question: str
-    method: MethodRecord
-    corpus: Corpus
-    retriever: str
+    query: Query
     scores: Scores
     selection: Selection = Selection()
     forward: LookForward | None = None
@@ -216,11 +190,31 @@ class Trace:
     state: object = None
 
     @classmethod
-    def start(cls, question: str, method: MethodRecord, tools: Searched) -> Trace:
-        """Return the trace of a question of which nothing is known yet: all scores are 0, and nothing is read."""
-        corpus = tools.corpus
-        nothing = Scores.zero(len(corpus.chunks))
-        return cls(question=question, method=method, corpus=corpus, retriever=tools.retriever.name, scores=nothing)
+    def start(cls, query: Query) -> Trace:
+        """Return the trace of a query of which nothing is known yet: all scores are 0, and nothing is read."""
+        return cls(query=query, scores=Scores.zero(len(query.corpus.chunks)))
+
+    @property
+    def question(self) -> str:
+        """Return the question as prompts have it: with the choices, if it has some."""
+        return self.query.method.asked(self.query.text)
+
+    @property
+    def method(self) -> Method:
+        return self.query.method
+
+    @property
+    def corpus(self) -> Corpus:
+        return self.query.corpus
+
+    @property
+    def retriever(self) -> str:
+        """Return the name of the retriever."""
+        return self.query.retriever
+
+    def over(self, corpus: Corpus) -> Trace:
+        """Return the trace with another corpus of the same chunks."""
+        return replace(self, query=replace(self.query, collection=replace(self.query.collection, corpus=corpus)))
 
     def reading(self, context: Iterable[Passage]) -> Trace:
         """Return the same trace with another context, in reading order."""
@@ -264,11 +258,11 @@ class Trace:
 
         relative, raised_by, samples = self.scores.relative, self.scores.best_sample, self.samples
         found = []
-        for chunk in self.sources:
-            score = 0.0 if relative is None else float(relative[chunk.position])
-            k = int(raised_by[chunk.position])
+        for passage in self.sources:
+            score = 0.0 if relative is None else float(relative[passage.position])
+            k = int(raised_by[passage.position])
             said = samples[k].said if 0 <= k < len(samples) else ""
-            found.append(Candidate(chunk.text, chunk.document.language, score, said))
+            found.append(Candidate(passage, score, said))
         answer = self.answer if self.status == "answered" and self.from_document else None
         return citations(self.question, answer or "", found, declined=self.status == "not_found")
 

@@ -31,11 +31,10 @@ def small_models(smollm2: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.usefixtures("small_models")
 def test_the_programs_of_the_page_run(capsys: pytest.CaptureFixture[str]) -> None:
-    names: dict[str, object] = {}
     outputs = []
     for block in BLOCKS:
         program = block.replace("max_tokens=64", "max_tokens=8").replace("select=3", LESS).replace("FBRag()", f"FBRag({LESS})")
-        exec(program, names)
+        exec(program, {})  # each alone
         outputs.append(capsys.readouterr().out.splitlines())
     one, several, followed = outputs
     assert one[0].split()[0] in ("answered", "not_found")

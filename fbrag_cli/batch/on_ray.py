@@ -243,7 +243,7 @@ class _Worker:
             raise FbragError("usage", what, "run it in a folder that all nodes share") from None
         session = Session.open(setup.models, setup.cache, fetch=None if setup.offline else pull_all)
         session.models.offline = setup.offline
-        session.prepare(settings.method, settings.choice)
-        if session.identities(settings.method, settings.choice) != settings.models:
+        session.prepare(settings.method, retriever=settings.retriever)
+        if session.identities(settings.method) != settings.models:
             raise FbragError("usage", "a node of the Ray cluster has other model files than this machine", "fbrag models verify")
         return session

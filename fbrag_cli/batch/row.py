@@ -8,6 +8,7 @@ from typing import Any
 from fbrag_cli.batch.jobs import Job
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.build import versions
+from fbrag_cli.render.answer import Answer, answer_of
 from fbrag_cli.render.as_json import certainty, citations, sources
 from fbrag_cli.render.passages import place
 from fbrag_cli.text.printable import one_line
@@ -22,21 +23,21 @@ _NO_QUESTION = ("read", "load")  # stages that many rows share
 
 def answered(job: Job, trace: Trace, settings: Mapping[str, object]) -> dict[str, Any]:
     """Return the row of an answered question. Its seconds leave out reading the document and loading models."""
-    found = trace.status == "answered"
+    found, shown = trace.status == "answered", answer_of(trace)
     documents = trace.corpus.documents
     return {
         **_head(job),
         "status": trace.status,
         "answer": trace.answer if found else None,
         "unsupported_answer": None if found else trace.answer,
-        **_evidence(trace),
+        **_evidence(shown),
         **certainty(trace),
         "absent": list(trace.absent),
         "sources": [
             {"id": source["id"], **{name: source[name] for name in _OF_A_SOURCE}, "score": source["relative"]}
-            for source in sources(trace)
+            for source in sources(trace, shown)
         ],
-        "citations": citations(trace),
+        "citations": citations(shown),
         "seconds": round(sum(stage.seconds for stage in trace.stages if stage.name not in _NO_QUESTION), 3),
         "warnings": [*trace.warnings, *(warning for document in documents for warning in document.warnings)],
         "error": None,
@@ -70,11 +71,11 @@ def _tail(settings: Mapping[str, object], *sha256: str) -> dict[str, Any]:
     return {"sha256": list(sha256), "settings": dict(settings), "versions": versions()}
 
 
-def _evidence(trace: Trace) -> dict[str, str | None]:
+def _evidence(answer: Answer) -> dict[str, str | None]:
     """Return the sentences that show the answer, the best one for each of its own, and where they stand; None without any."""
-    cited = dict.fromkeys(claim.sources[0] - 1 for claim in trace.citations.claims if claim.sources)
-    spans = [(trace.sources[i], span) for i in cited if (span := trace.citations.shown[i].sentence)]
+    cited = dict.fromkeys(claim.sources[0] for claim in answer.claims if claim.sources)
+    sentences = [sentence for number in cited if (sentence := answer.sources[number - 1].sentence)]
     return {
-        "place": "; ".join(place(chunk, span) for chunk, span in spans) or None,
-        "quote": " … ".join(one_line(chunk.text[slice(*span)]) for chunk, span in spans) or None,
+        "place": "; ".join(map(place, sentences)) or None,
+        "quote": " … ".join(one_line(sentence.text) for sentence in sentences) or None,
     }

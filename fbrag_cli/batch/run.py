@@ -13,12 +13,13 @@ from fbrag_cli.batch.resume import Earlier
 from fbrag_cli.errors import FbragError
 from fbrag_cli.methods.method import Method
 from fbrag_cli.progress import Listener
-from fbrag_cli.session.questions import answer_all
-from fbrag_cli.session.session import Choice, Session
+from fbrag_cli.query import Query
+from fbrag_cli.session.questions import answer_all, how_many_pay
+from fbrag_cli.session.session import Session
 from fbrag_cli.session.settings import DocumentSettings
 
 if TYPE_CHECKING:
-    from fbrag_cli.indexing.collect import Collection
+    from fbrag_cli.query import Collection
     from fbrag_cli.trace import Trace
 
 #: Errors that every other question would meet, too.
@@ -37,7 +38,7 @@ class BatchSettings:
     """
 
     method: Method
-    choice: Choice
+    retriever: str
     reading: DocumentSettings
     chunk_words: int = 300
     at_once: int | None = None
@@ -53,7 +54,7 @@ class BatchSettings:
             "instructions": method.instructions,
             "answer_anyway": method.answer_anyway,
             "prompts": method.templates.name if method.templates else None,
-            "retriever": self.choice.retriever,
+            "retriever": self.retriever,
             "chunk_words": self.chunk_words,
             **{name: getattr(reading, name) for name in ("pages", "encoding", "lang")},
             **({"comments": True} if reading.comments else {}),
@@ -78,7 +79,7 @@ def rows(
     """
     described, opened = settings.described(), deque[tuple[Job, FbragError | None]]()
 
-    def tasks() -> Iterator[tuple[str, Collection]]:
+    def queries() -> Iterator[Query]:
         last: tuple[str, ...] | None = None
         collection: Collection | FbragError
         for job in jobs:
@@ -90,13 +91,14 @@ def rows(
                 opened.append((job, collection))
                 continue
             opened.append((job, None))
-            yield job.question.text, collection
+            yield Query(job.question.text, collection, settings.method, retriever=settings.retriever)
 
     def unread() -> Iterator[dict[str, Any]]:
         while opened and (error := opened[0][1]):
             yield row.failed(opened.popleft()[0], error, described)
 
-    for found in answer_all(session, tasks(), settings.method, settings.choice, listener=listener, at_once=settings.at_once):
+    at_once = settings.at_once or how_many_pay(session, settings.method)
+    for found in answer_all(session, queries(), listener=listener, at_once=at_once):
         yield from unread()
         session.forget()  # no later row asks the same, and a run may have a million
         yield _row(opened.popleft()[0], found, described)

@@ -14,15 +14,15 @@ from fbrag_cli.cli.batch_output import Output, Tally, of_the_run, open_rows_to, 
 from fbrag_cli.cli.console import Console
 from fbrag_cli.cli.groups import takes
 from fbrag_cli.cli.inputs import check_outputs, files_of
+from fbrag_cli.cli.live import progress_line
 from fbrag_cli.cli.method_options import MethodKnobs, MethodOptions, chosen_method
 from fbrag_cli.cli.options import BatchOptions, PasswordOptions, RunOptions
-from fbrag_cli.cli.progress_line import progress_line
 from fbrag_cli.cli.session import open_session
 from fbrag_cli.cli.signals import limit_time
 from fbrag_cli.cli.streams import open_stdin, read_password
 from fbrag_cli.errors import FbragError
 from fbrag_cli.progress import Event, Listener
-from fbrag_cli.session.session import Choice, Session
+from fbrag_cli.session.session import Session
 from fbrag_cli.session.settings import CacheSettings, DocumentSettings, ModelSettings
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def batch(console: Console, command: BatchCommand) -> int:
         open_views(options) as views,
     ):
         settings = _settings(command, session, console, workers, at_once)
-        is_local = workers is None and not any(map(is_server, session.names(settings.choice)))
+        is_local = workers is None and not any(map(is_server, session.names()))
         if is_local and (at_once or 1) > 1 and not session.on_gpu:
             console.hint(f"--parallel {at_once} takes longer on a CPU than one question after the other")
         before = _before(output, jobs, settings, options)
@@ -176,16 +176,15 @@ def _settings(
     from fbrag_cli.batch.run import BatchSettings
 
     method = chosen_method(command.method, command.knobs, on_gpu=workers.gpus > 0 if workers else session.on_gpu)
-    choice = Choice(retriever=command.method.retriever)
-    session.prepare(method, choice)
+    session.prepare(method, retriever=command.method.retriever)
     return BatchSettings(
         method=method,
-        choice=choice,
+        retriever=command.method.retriever,
         reading=command.reading,
         chunk_words=command.method.words,
         at_once=at_once,
         password=read_password(command.document.password_file, console),
-        models=session.identities(method, choice),
+        models=session.identities(method),
     )
 
 
@@ -229,7 +228,7 @@ def _engine(
         return partial(run.rows, session=session, settings=settings, stdin=stdin)
     from fbrag_cli.batch import on_ray
 
-    session.name_servers(settings.method, settings.choice)
+    session.name_servers(settings.method)
     setup = on_ray.Setup(
         settings=settings, models=session.models.settings, cache=command.cache, offline=console.offline, folder=os.getcwd()
     )

@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 from fbrag_cli.cli.console import Console
-from fbrag_cli.cli.progress_line import ProgressLine
+from fbrag_cli.cli.live import ProgressLine
 from fbrag_cli.cli.signals import Terminated
 from fbrag_cli.cli.streams import is_special, open_output
 from fbrag_cli.errors import ExitCode, FbragError

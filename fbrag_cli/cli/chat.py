@@ -4,26 +4,77 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
 from glob import escape, glob
 from io import TextIOWrapper
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fbrag_cli.cancellation import Cancellation
+from fbrag_cli.cli.answer import AnswerWriter, answer, layout_for
 from fbrag_cli.cli.console import Console
 from fbrag_cli.cli.groups import takes
-from fbrag_cli.cli.progress_line import progress_line
+from fbrag_cli.cli.inputs import check_outputs
+from fbrag_cli.cli.live import ProgressLine, progress_line
+from fbrag_cli.cli.method_options import MethodKnobs, MethodOptions, chosen_method
+from fbrag_cli.cli.options import AnswerOptions, PasswordOptions, RunOptions, arguments, option
 from fbrag_cli.cli.session import open_session
 from fbrag_cli.cli.signals import ctrl_c
-from fbrag_cli.cli.talk import COMMANDS, PATH_COMMANDS, ChatCommand, Talk
+from fbrag_cli.cli.streams import open_output, print_after_error, read_password
+from fbrag_cli.corpus import Passage
 from fbrag_cli.errors import ExitCode, FbragError, lacking
+from fbrag_cli.methods.choosing import reading_more
 from fbrag_cli.progress import Listener
+from fbrag_cli.query import Query
+from fbrag_cli.session.conversation import Conversation, Exchange
+from fbrag_cli.session.memory import peak_memory_mb
 from fbrag_cli.session.models import Models
 from fbrag_cli.session.session import Session
+from fbrag_cli.session.settings import CacheSettings, DocumentSettings, ModelSettings
 from fbrag_cli.text.near import suggestion
-from fbrag_cli.text.printable import counted, one_line
+from fbrag_cli.text.printable import counted, dumps, one_line
+from fbrag_cli.text.table import columns_of
+from fbrag_cli.trace import Trace
+
+if TYPE_CHECKING:
+    from fbrag_cli.query import Collection
 
 _PROMPT = "> "
+_PATIENCE = 3  # presses of Ctrl-C while one call runs, after which the process ends
+_ROWS = 20  # chunks of /explain, as of `fbrag explain`
+
+
+@dataclass(frozen=True, slots=True)
+class ChatOptions(PasswordOptions):
+    documents: list[str] = arguments("documents; of a folder, all its files", "DOC...")
+    format: str = option(
+        "text",
+        "-f",
+        "--format",
+        help="form of the answers: text, json (an object and a line for each question; also: jsonl) or md (text)",
+        group="Output",
+        choices=("text", "json", "jsonl", "md"),
+    )
+    json: bool = option(False, "--json", help="short for --format json", group="Output", envvar=None)
+    exit_zero: bool = option(False, "--exit-zero", help="exit 0 also where nothing is found", group="Output")
+    plain: bool = option(
+        False, "--plain", help="ask each question as it is typed: none is made whole from those before it", group="Method"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ChatCommand:
+    chat: ChatOptions
+    answer: AnswerOptions
+    reading: DocumentSettings
+    method: MethodOptions
+    knobs: MethodKnobs  # type: ignore[valid-type]
+    models: ModelSettings
+    cache: CacheSettings
+    run: RunOptions
 
 
 @takes(ChatCommand)
@@ -165,7 +216,7 @@ def _loading(session: Session, talk: Talk) -> Iterator[None]:
     stop = Cancellation()
     quiet, models = Listener(cancellation=stop), session.models
     try:
-        for name in dict.fromkeys(session.names(talk.conversation.choice)):
+        for name in dict.fromkeys(session.names(talk.conversation.models)):
             _begin(models, name, quiet)
         yield
     finally:
@@ -177,3 +228,249 @@ def _begin(models: Models, name: str, listener: Listener) -> None:
         models.begin(name, listener)
     except FbragError:
         pass
+
+
+class _Writer(AnswerWriter):
+    """Writes the answers of a conversation to stdout: as JSON with the question as it was typed, as Markdown with its number.
+
+    typed: the question that is answered, as the user typed it.
+    """
+
+    def __init__(self, options: ChatCommand, console: Console, line: ProgressLine) -> None:
+        form = "json" if options.chat.json or options.chat.format == "jsonl" else options.chat.format
+        super().__init__(sys.stdout, form, options.answer, console, line)
+        self.typed, self.in_json, self._n_out = "", form == "json", 0
+
+    def _finish(self, trace: Trace, before: tuple[Passage, ...]) -> None:
+        from fbrag_cli.render import as_json
+        from fbrag_cli.render.answer import answer_of
+        from fbrag_cli.render.markdown import section
+
+        options, self._n_out = self._options, self._n_out + 1
+        if self.in_json:
+            told = as_json.answer(trace, memory_mb=peak_memory_mb())
+            self._put_json({**told, "typed": self.typed, "understood": trace.question})
+        elif self._form == "md":
+            self._put(section(answer_of(trace), layout_for(options), self._n_out) + "\n\n")
+        else:
+            if self._n_out > 1 and not options.answer_only and not sys.stdout.isatty():
+                self._put("\n")
+            super()._finish(trace, before)
+
+
+class Talk:
+    """A conversation on the command line. One thread uses it; `interrupt` is called by the handler of a signal.
+
+    failed: the exit code of the first question that failed, 0 without one. ended: whether the user wants no more.
+    """
+
+    def __init__(self, session: Session, options: ChatCommand, console: Console, line: ProgressLine) -> None:
+        """Read the documents. Missing models are fetched. Raises as `Session.check`, `collect` and `prepare`."""
+        self.session, self.options, self.console, self._line = session, options, console, line
+        self.failed, self.ended = 0, False
+        self._writer, self._has_answer = _Writer(options, console, line), False  # of the documents that are open
+        self._running: Cancellation | None = None
+        self._presses, self._stopped = 0, False
+        method, retriever = chosen_method(options.method, options.knobs, on_gpu=session.on_gpu), options.method.retriever
+        session.check(method, retriever=retriever)
+        self._password = read_password(options.chat.password_file, console)
+        with self._call() as cancellation:
+            collection = self._collected(options.chat.documents, cancellation)
+            session.prepare(method, retriever=retriever, listener=Listener(progress=line, cancellation=cancellation))
+        self.conversation = Conversation(
+            session=session, collection=collection, method=method, retriever=retriever, plain=options.chat.plain
+        )
+
+    # -- documents and questions -----------------------------------------------------------------------------------------
+
+    def open(self, paths: Sequence[str]) -> None:
+        """Read documents, which take the place of those before. Raises as `Session.collect`."""
+        with self._call() as cancellation:
+            self.conversation.collection = self._collected(paths, cancellation)
+        self._has_answer = False
+
+    def _collected(self, paths: Sequence[str], cancellation: Cancellation) -> Collection:
+        options, listener = self.options, Listener(progress=self._line, cancellation=cancellation)
+        return self.session.collect(paths, options.reading, options.method.words, password=self._password, listener=listener)
+
+    def ask(self, typed: str) -> None:
+        """Understand a question, answer it, and write the answer. Raises what answering raises."""
+        self._answer(typed, partial(self.conversation.query, typed))
+
+    def more(self) -> None:
+        """Answer the last question again from more passages, in place of its answer. Raises as `ask`; `usage` without one."""
+        last, exchanges = self.last(), self.conversation.exchanges
+        earlier = last.trace.query
+        query = replace(earlier, method=reading_more(earlier.method, 1))
+        self._answer(last.typed, lambda listener: query, earlier)
+        exchanges[-2:] = exchanges[-1:]
+
+    def last(self) -> Exchange:
+        """Return the last question with its answer. Raises FbragError `usage` where these documents were asked nothing yet."""
+        if not self._has_answer:
+            raise FbragError("usage", "nothing was asked yet", "ask a question first")
+        return self.conversation.exchanges[-1]
+
+    @property
+    def unanswered(self) -> bool:
+        """Whether the document does not say the answer to a question, also when more of it was read."""
+        return any(each.trace.status != "answered" for each in self.conversation.exchanges)
+
+    def _answer(self, typed: str, understood: Callable[[Listener], Query], earlier: Query | None = None) -> None:
+        """Answer the query that a typed question stands for. earlier: the query with less to read that was answered before."""
+        with self._call(self.options.run.timeout) as cancellation:
+            query = understood(Listener(progress=self._line, cancellation=cancellation))
+            self._line.clear()
+            if query.text != typed:
+                self.console.note(f"understood: {query.text}", dim=True)
+            self._writer.typed = typed
+            trace = answer(query, self.session, self._writer, cancellation, earlier=earlier, more="/more")
+        self.conversation.add(typed, trace)
+        self._has_answer = True
+
+    # -- what is written -------------------------------------------------------------------------------------------------
+
+    @property
+    def in_json(self) -> bool:
+        """Whether each question has a line of JSON."""
+        return self._writer.in_json
+
+    def write(self, text: str) -> None:
+        """Write a text to stdout."""
+        sys.stdout.write(text)
+        sys.stdout.flush()
+
+    def fail(self, error: FbragError) -> None:
+        """Report the error of a line. With --json it is an object, with -a an empty line: each question has one line."""
+        self.clear()
+        self.failed = self.failed or error.exit_code
+        self.console.error(error)
+        if self.in_json:
+            record = {"code": error.code, "message": error.message, "hint": error.hint, "document": error.document}
+            print_after_error(dumps({"schema": "fbrag.error/1", "error": record}))
+        elif self.options.answer.answer_only:
+            print_after_error("")
+
+    def clear(self) -> None:
+        """Erase what the terminal shows of a question."""
+        self._line.preview = None
+        self._line.clear()
+
+    # -- what stops it ---------------------------------------------------------------------------------------------------
+
+    def interrupt(self) -> None:
+        """Stop the call that runs. Raises KeyboardInterrupt in the main thread, at once or when native code has returned."""
+        self._presses += 1
+        if self._running is None:
+            raise KeyboardInterrupt
+        if self._presses > _PATIENCE:
+            os._exit(ExitCode.INTERRUPTED)
+        self._running.interrupt(KeyboardInterrupt())
+
+    def was_stopped(self) -> bool:
+        """Return whether the last Ctrl-C stopped a call."""
+        was, self._presses, self._stopped = self._stopped, 0, False
+        return was
+
+    @contextmanager
+    def _call(self, seconds: float | None = None) -> Iterator[Cancellation]:
+        """Surround a call that Ctrl-C stops, and the time limit where there is one."""
+        own = Cancellation()
+        hint = "allow more seconds (--timeout), or ask for less work"
+        timer = own.after(seconds, FbragError("timeout", f"not done within {seconds:g} s", hint)) if seconds else None
+        self._running, self._presses = own, 0
+        try:
+            yield own
+        finally:
+            self._running, self._stopped = None, isinstance(own.error, KeyboardInterrupt)
+            if timer:
+                timer.cancel()
+            self.clear()
+
+
+# -- the words that begin with a slash ---------------------------------------------------------------------------------------
+
+
+def _explain(talk: Talk, rest: str) -> None:
+    from fbrag_cli.render import as_json, explain_text
+
+    trace = talk.last().trace
+    if talk.in_json:
+        talk.write(dumps(as_json.explanation(trace, memory_mb=peak_memory_mb())) + "\n")
+        return
+    columns = columns_of(sys.stdout)
+    count = partial(talk.session.count_tokens, query=trace.query) if trace.forward else None
+    colored = talk.console.colored(sys.stdout)
+    table = explain_text.table(trace, limit=_ROWS, by_position=False, count_tokens=count, columns=columns, colored=colored)
+    talk.write("".join(f"{line}\n" for line in (*table, *explain_text.own_lines(trace, columns))))
+
+
+def _source(talk: Talk, rest: str) -> None:
+    from fbrag_cli.render.answer import answer_of
+    from fbrag_cli.render.text import surroundings
+
+    trace = talk.last().trace
+    if talk.in_json:
+        raise FbragError("usage", "/source: with --json each answer has its sources", "leave out --json")
+    sources = answer_of(trace).sources
+    if not rest.isascii() or not rest.isdigit() or not 1 <= int(rest[:9]) <= len(sources):
+        raise FbragError("usage", f"/source {rest}: the answer has {counted(len(sources), 'source')}", "/source 1")
+    lines = surroundings(trace, sources[int(rest) - 1], columns_of(sys.stdout), colored=talk.console.colored(sys.stdout))
+    talk.write("".join(f"{line}\n" for line in lines))
+
+
+def _open(talk: Talk, rest: str) -> None:
+    if rest in ("", "-"):
+        raise FbragError("usage", f"/open {rest}".rstrip() + ": a file or folder is needed", "/open FILE")
+    talk.open([os.path.expanduser(rest)])
+    documents = talk.conversation.collection.corpus.documents
+    talk.console.note(f"open: {', '.join(one_line(each.name) for each in documents[:3])}{' …' * (len(documents) > 3)}", dim=True)
+
+
+def _save(talk: Talk, rest: str) -> None:
+    from fbrag_cli.render.answer import answer_of
+    from fbrag_cli.render.html import page
+    from fbrag_cli.render.markdown import section
+    from fbrag_cli.render.text import Layout
+
+    if not rest:
+        raise FbragError("usage", "/save: the file is missing", "/save FILE.md, or /save FILE.html")
+    exchanges = talk.conversation.exchanges
+    if not exchanges:
+        talk.last()
+    path = os.path.expanduser(rest)
+    check_outputs({"/save": path}, (source.path for each in exchanges for source in each.trace.corpus.documents))
+    is_page = Path(path).suffix.lower() in (".html", ".htm")
+    with open_output(path, "/save") as stream:
+        if is_page:
+            stream.write(page(exchanges[-1].trace))
+        else:
+            layout = Layout(context=talk.options.answer.context, full=talk.options.answer.full)
+            parts = [section(answer_of(each.trace), layout, number) for number, each in enumerate(exchanges, 1)]
+            stream.write("\n\n".join(parts) + "\n")
+    what = "the last answer" if is_page else counted(len(exchanges), "question")
+    talk.console.note(f"saved: {what} in {path}", dim=True)
+
+
+def _help(talk: Talk, rest: str) -> None:
+    for word, (argument, said, _) in COMMANDS.items():
+        talk.console.note(f"{word} {argument}".rstrip() + f": {said}")
+
+
+def _quit(talk: Talk, rest: str) -> None:
+    talk.ended = True
+
+
+#: Word -> what follows it, what it does, and the function that does it.
+COMMANDS: Mapping[str, tuple[str, str, Callable[[Talk, str], None]]] = {
+    "/more": ("", "the last question again, with the next passages too", lambda talk, rest: talk.more()),
+    "/source": ("N", "source N of the last answer, with what stands around it", _source),
+    "/explain": ("", "the scores of the chunks for the last question", _explain),
+    "/open": ("FILE", "another document or folder, in place of these", _open),
+    "/save": ("FILE", "the conversation as Markdown; FILE.html: the page of the last answer", _save),
+    "/help": ("", "this list", _help),
+    "/quit": ("", "the end, as Ctrl-D", _quit),
+}
+
+#: Those that a path follows.
+PATH_COMMANDS = ("/open", "/save")

@@ -17,9 +17,9 @@ from fbrag_cli.cli.completion import method_list
 from fbrag_cli.cli.console import Console
 from fbrag_cli.cli.groups import option_of, takes
 from fbrag_cli.cli.inputs import check_outputs
+from fbrag_cli.cli.live import progress_line
 from fbrag_cli.cli.method_options import ListKnobs, MethodOptions
 from fbrag_cli.cli.options import RunOptions, arguments, option
-from fbrag_cli.cli.progress_line import progress_line
 from fbrag_cli.cli.session import open_session
 from fbrag_cli.cli.signals import limit_time
 from fbrag_cli.errors import ExitCode, FbragError
@@ -170,7 +170,7 @@ def eval(console: Console, command: EvalCommand) -> int:
         _check(options, configurations)
         comparison = _comparison(options, configurations) if options.compare else None
         for each in configurations:
-            session.prepare(each.method, each.choice, answering=not options.retrieval_only)
+            session.prepare(each.method, each.names, each.retriever, answering=not options.retrieval_only)
         checked = runner.checked_data_sets(examples, options.abstain)
         configurations = [replace(each, checked=checked) for each in configurations]
         runner.run(examples, configurations, Path(options.output), session, restart=options.restart, progress=progress)

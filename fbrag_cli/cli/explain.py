@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import TextIO
 
 from fbrag_cli.cli.console import Console
@@ -12,10 +13,11 @@ from fbrag_cli.cli.options import ExplainOptions, option
 from fbrag_cli.cli.question import QuestionOptions, collect, open_question, planned, read_question
 from fbrag_cli.cli.usage import check_no_address
 from fbrag_cli.errors import ExitCode, FbragError
-from fbrag_cli.session.asked import Asked
 from fbrag_cli.session.memory import peak_memory_mb
+from fbrag_cli.session.session import Session
 from fbrag_cli.text.printable import counted, dumps, one_line
 from fbrag_cli.text.table import columns_of
+from fbrag_cli.trace import Trace
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,21 +45,19 @@ def explain(console: Console, options: ExplainCommand) -> int:
             raise FbragError("usage", f"{name} is text, not JSON", "leave out --json (or add --format text)")
     if shown.text:
         return _print_text(console, options)
-    with open_question(options, console) as opened:
-        session = opened.session
-        question = read_question(options, session, console, answering=shown.prompt or options.run.dry_run)
-        n_chunks = len(question.collection.corpus.chunks)
+    with open_question(options, console) as (session, stream, page, _):
+        query = read_question(options, session, console, answering=shown.prompt or options.run.dry_run)
+        n_chunks = len(query.corpus.chunks)
         if shown.chunk and shown.chunk > n_chunks:
             raise FbragError("usage", f"--chunk {shown.chunk}: the text has {counted(n_chunks, 'chunk')}", "count from 1")
         if options.run.dry_run:
-            opened.stream.write(planned(question, options.output.form) + "\n")
+            stream.write(planned(session.resolved(query), options.output.form) + "\n")
             return ExitCode.DONE
-        explained = session.ask(question.text, question.collection, question.method, question.choice, answering=shown.prompt)
-        trace = explained.retrieve()
-        found = _print_explanation(opened.stream, explained, options, console)
-        opened.page(trace)
+        trace = session.retrieve(query, answering=shown.prompt)
+        found = _print_explanation(stream, trace, session, options, console)
+        page(trace)
         device = session.device
-    from fbrag_cli.render.answer_text import summary
+    from fbrag_cli.render.text import summary
 
     console.note(summary(trace, device), dim=True)
     if not found:
@@ -71,50 +71,50 @@ def _print_text(console: Console, options: ExplainCommand) -> int:
 
     paths = options.document.arguments
     check_no_address(paths)
-    with open_question(options, console, with_page=False) as opened:
-        documents = collect(opened.session, paths, options, console).corpus.documents
+    with open_question(options, console, with_page=False) as (session, stream, _, _):
+        documents = collect(session, paths, options, console).corpus.documents
         for document in documents:
             if len(documents) > 1:
-                opened.stream.write(f"=== {one_line(document.name)}\n")
-            opened.stream.writelines(f"{line}\n" for line in numbered(document, columns_of(opened.stream)))
+                stream.write(f"=== {one_line(document.name)}\n")
+            stream.writelines(f"{line}\n" for line in numbered(document, columns_of(stream)))
     return ExitCode.DONE
 
 
-def _print_explanation(stream: TextIO, asked: Asked, options: ExplainCommand, console: Console) -> bool:
+def _print_explanation(stream: TextIO, trace: Trace, session: Session, options: ExplainCommand, console: Console) -> bool:
     """Print the explanation. Return False where --find finds nothing."""
     from fbrag_cli.render import as_json, explain_text
 
-    trace, shown = asked.retrieve(), options.explain
+    shown = options.explain
     found = None if shown.find is None else explain_text.holders(trace, shown.find)
     if options.output.form == "json":
         stream.write(dumps(as_json.explanation(trace, memory_mb=peak_memory_mb(), found=found)) + "\n")
     else:
         columns, colored = columns_of(stream), console.colored(stream)
-        lines = (
-            _explanation(asked, shown, columns, colored=colored) if found is None else explain_text.found(trace, found, columns)
-        )
+        if found is None:
+            lines = _explanation(trace, session, shown, columns, colored=colored)
+        else:
+            lines = explain_text.found(trace, found, columns)
         stream.writelines([f"{line}\n" for line in lines])  # all of them, or none where one fails
     return found is None or bool(found)
 
 
-def _explanation(asked: Asked, options: ExplainOptions, columns: int | None, *, colored: bool) -> Iterator[str]:
+def _explanation(trace: Trace, session: Session, options: ExplainOptions, columns: int | None, *, colored: bool) -> Iterator[str]:
     """Yield the lines of the explanation. columns: of the terminal; None off one, where only --map draws the map."""
     from fbrag_cli.render import explain_text
     from fbrag_cli.render.passages import in_part
 
-    trace = asked.retrieve()
     if options.chunk is not None:
-        term_scores = getattr(asked.retriever, "term_scores", None)
+        term_scores = getattr(session.retriever(trace.query.collection, trace.retriever), "term_scores", None)
         yield from explain_text.one_chunk(trace, options.chunk - 1, term_scores, columns)
     elif options.prompt:
-        for title, written in asked.prompts():
+        for title, written in session.prompts(trace):
             yield from explain_text.prompt(written, title, columns)
     else:
         yield from explain_text.table(
             trace,
             limit=None if options.all else options.limit,
             by_position=options.sort == "position",
-            count_tokens=asked.count_tokens if trace.forward else None,
+            count_tokens=partial(session.count_tokens, query=trace.query) if trace.forward else None,
             columns=columns,
             colored=colored,
         )

@@ -1,25 +1,177 @@
-"""What a terminal shows while a question is answered: lines that change in place, and the preview of the answer in them."""
+"""What stderr shows while work runs: one changing line, the preview of an answer above it, and bars for longer work."""
 
 from __future__ import annotations
 
 import os
+import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import takewhile
+from threading import Event as Flag
+from threading import RLock, Thread
+from time import perf_counter
 from typing import TYPE_CHECKING, TextIO
 
-from fbrag_cli.progress import Event
-from fbrag_cli.text.printable import one_line
+from fbrag_cli.cli.console import Console
+from fbrag_cli.progress import LABELS, Event, Progress
+from fbrag_cli.query import Query
+from fbrag_cli.session.forecast import Forecast
+from fbrag_cli.text.printable import byte_size, counted, one_line
 from fbrag_cli.text.table import shortened, width_of
 
 if TYPE_CHECKING:
+    from rich.progress import ProgressColumn
+
     from fbrag_cli.corpus import Passage
-    from fbrag_cli.indexing.collect import Collection
+
+SHOW_AFTER_SECONDS = 1.0
+_COUNTED = ("read", "index", "embed", "eval", "batch", "bench", "train")  # files, pages, chunks, rows or prompts
+_UNITS = {"embed": "chunks"}
+_RATE_OVER = 900.0  # seconds of which the rate of counted things is the mean: a row may take a minute
+_DRAWN_EVERY = 0.1  # seconds, at most
+_TICK = 0.5  # seconds between two looks at the clock, so that the seconds that are left count down
 
 _DIM, _END = "\x1b[2m", "\x1b[0m"
 _HEADING = "Nearest to the question:"
 _UNCHECKED = "unchecked: "
 _MARGIN = "    "
 _MOST_LINES = 4  # of a sentence
+
+
+@contextmanager
+def progress_line(console: Console) -> Iterator[ProgressLine]:
+    """Yield a listener that shows one changing line on a terminal; with -v it prints a line for each finished stage.
+
+    On a terminal without bars (--no-progress, TERM=dumb) it prints a plain line where a stage begins.
+    """
+    line = ProgressLine(console)
+    try:
+        yield line
+    finally:
+        line.close()
+
+
+class ProgressLine:
+    """The listener. What it shows of one question may be set before that runs.
+
+    forecast: of the seconds that are left. preview: None for the line alone.
+    """
+
+    def __init__(self, console: Console) -> None:
+        self.forecast = Forecast()
+        self.preview: Preview | None = None
+        self._console, self._region = console, Region(sys.stderr)
+        self._status = ""
+        self._answer = ""
+        self._started: dict[str, float] = {}
+        self._spoken: set[str] = set()
+        self._drawn = 0.0
+        self._bar: Bar | None = None
+        self._lock, self._closed = RLock(), Flag()  # the clock draws from a thread of its own
+        self._clock: Thread | None = None
+
+    def __call__(self, event: Event) -> None:
+        with self._lock:
+            self.forecast.update(event)
+            if self.preview:
+                self.preview.update(event)
+            if event.kind in ("note", "warning", "hint"):
+                self.clear()
+                self._console.say(event)
+            else:
+                self._follow(event)
+
+    def clear(self) -> None:
+        """Erase all that is shown. The next event shows it again."""
+        with self._lock:
+            if self._bar is not None:
+                self._bar.clear()
+                self._bar = None
+            self._region.erase()
+            self._status, self._drawn = "", 0.0
+
+    def close(self) -> None:
+        """Erase all that is shown, for good."""
+        self._closed.set()
+        self.clear()
+
+    def _follow(self, event: Event) -> None:
+        label = LABELS.get(event.stage, event.stage)
+        now = perf_counter()
+        if event.kind == "start":
+            self._started[event.stage] = now
+            self._answer = ""
+            self._begin(label)
+        elif event.kind == "ranked":
+            self._set(self._status, at_once=True)
+        elif event.kind == "progress" and event.stage in _COUNTED:
+            self._count(event, label)
+        elif event.kind == "progress" and event.total:
+            self._set(f"{label}: {100 * event.done / event.total:.0f} % read", at_once=True)
+        elif event.kind == "written" and event.stage == "forward":
+            self._set(f"writing {event.text}, {event.done:.0f} of {event.total:.0f} tokens")
+        elif event.kind == "text" and event.stage == "answer":
+            self._answer += event.text
+            self._set(f"{label}: {counted(len(self._answer.split()), 'word')}")
+        elif event.kind == "done":
+            self._end(label, now - self._started.get(event.stage, now))
+
+    def _begin(self, label: str) -> None:
+        """Show that a stage begins. A plain line says it once."""
+        self._set(label, at_once=True)
+        if self._console.verbosity == 0 and sys.stderr.isatty() and not self._console.shows_bars() and label not in self._spoken:
+            self._spoken.add(label)
+            self._console.note(label + self._left(", "))
+
+    def _end(self, label: str, seconds: float) -> None:
+        """Show that a stage is over. The preview stays for the next one, unless a bar or a line has to stand where it does."""
+        if self._bar is not None or self._console.verbosity >= 1 or not self.preview:
+            self.clear()
+        self._status = ""
+        self._console.note(f"{label}: {seconds:.1f} s", level=1)
+
+    def _count(self, event: Event, label: str) -> None:
+        """Show a bar, once the stage has taken a second and is not yet done."""
+        unit = event.text or _UNITS.get(event.stage, "pages")
+        if self._bar is None:
+            waited = perf_counter() - self._started.setdefault(event.stage, perf_counter())
+            if waited < SHOW_AFTER_SECONDS or event.done >= event.total or not self._console.shows_bars():
+                self._set(f"{label}: {event.done:,.0f} of {event.total:,.0f} {unit}")
+                return
+            self.clear()
+            self._bar = Bar(self._console, label)
+        self._bar.update(event.done, event.total, unit)
+
+    def _set(self, status: str, *, at_once: bool = False) -> None:
+        self._status = status
+        if at_once or perf_counter() - self._drawn > _DRAWN_EVERY:
+            self._draw()
+
+    def _draw(self) -> None:
+        if not self._console.shows_bars():
+            return
+        left = self._left(" · ")
+        if left and self._clock is None:
+            self._clock = Thread(target=self._tick, name="progress", daemon=True)
+            self._clock.start()
+        self._drawn = perf_counter()
+        columns, rows = self._region.size
+        above = self.preview.lines(columns, rows - 1) if self.preview else []
+        self._region.draw(above, shortened(self._status, max(1, columns - width_of(left))) + left)
+
+    def _tick(self) -> None:
+        while not self._closed.wait(_TICK):
+            with self._lock:
+                if self._status and not self._closed.is_set():
+                    self._draw()
+
+    def _left(self, separator: str) -> str:
+        """Return the seconds that are left, in words; "" where they are not known."""
+        seconds = self.forecast.left()
+        if seconds is None or seconds < 0.5:
+            return ""
+        return f"{separator}about {round(seconds) if seconds < 10 else round(seconds / 5) * 5} s left"
 
 
 class Region:
@@ -70,10 +222,10 @@ class Region:
 
 
 class Preview:
-    """The nearest chunks and the unchecked answer to `question`, as lines that fit a terminal."""
+    """The nearest chunks and the unchecked answer to a query, as lines that fit a terminal."""
 
-    def __init__(self, question: str, collection: Collection) -> None:
-        self._question, self._collection = question, collection
+    def __init__(self, query: Query) -> None:
+        self._query = query
         self._positions: tuple[int, ...] = ()
         self._answer = ""
         self._nearest: tuple[int, list[list[str]]] = (0, [])  # columns, and the lines of each chunk that fit them
@@ -102,11 +254,11 @@ class Preview:
 
     def _nearest_at(self, columns: int) -> list[list[str]]:
         if self._nearest[0] != columns:
-            chunks = self._collection.corpus.chunks
+            collection = self._query.collection
             found = []
             for position in self._positions:
-                weights = dict(self._collection.retriever.term_scores(self._question, position))
-                found.append([*_nearest_lines(chunks[position], weights, columns)])
+                weights = dict(collection.retriever.term_scores(self._query.text, position))
+                found.append([*_nearest_lines(collection.corpus.chunks[position], weights, columns)])
             self._nearest = (columns, found)
         return self._nearest[1]
 
@@ -130,10 +282,96 @@ def _nearest_lines(chunk: Passage, weights: Mapping[str, float], columns: int) -
     from fbrag_cli.text.terminal import beginning, wrapped
 
     room = max(1, min(columns, LONGEST_LINE) - len(_MARGIN))
-    start, end = nearest_sentence(chunk, weights)
-    yield shortened(place(chunk, (start, end)), columns)
-    sentence = one_line(chunk.text[start:end])
+    nearest = nearest_sentence(chunk, weights)
+    yield shortened(place(nearest), columns)
+    sentence = one_line(nearest.text)
     spans = wrapped(sentence, 0, room)
     yield from (_MARGIN + sentence[first:last].rstrip() for first, last in spans[: _MOST_LINES - 1])
     if rest := spans[_MOST_LINES - 1 :]:
         yield _MARGIN + beginning(sentence[rest[0][0] :], room)
+
+
+@contextmanager
+def download_bar(console: Console) -> Iterator[Progress]:
+    """Yield a listener for the stages "download" and "verify" (bytes).
+
+    It shows a bar with rate and time left, on a terminal and for work of more than a second, and prints a line for each model
+    that is done. No bar outlives its model, or the block.
+    """
+    bars = _Bars(console)
+    try:
+        yield bars
+    finally:
+        bars.clear()
+
+
+class _Bars:
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._started = time.monotonic()
+        self._bar: Bar | None = None
+
+    def __call__(self, event: Event) -> None:
+        if event.kind == "start":
+            self._started = time.monotonic()
+        elif event.kind == "text":
+            self._console.note(event.text)
+        elif event.kind == "progress" and self._console.shows_bars():
+            self._draw(event)
+        elif event.kind == "done":
+            self.clear()
+            seconds = time.monotonic() - self._started
+            verb, level = ("verified: ", 1) if event.stage == "verify" else ("", 0)
+            self._console.note(f"{event.text}: {verb}{byte_size(event.done)} in {seconds:.0f} s", level=level)
+
+    def clear(self) -> None:
+        if self._bar is not None:
+            self._bar.clear()
+        self._bar = None
+
+    def _draw(self, event: Event) -> None:
+        if self._bar is None:
+            if time.monotonic() - self._started < SHOW_AFTER_SECONDS:
+                return
+            label = f"{event.text}: verifying" if event.stage == "verify" else event.text
+            self._bar = Bar(self._console, label, of_bytes=True)
+        self._bar.update(event.done, event.total or None)
+
+
+class Bar:
+    """A bar with rate and time left, until `clear`. of_bytes: whether it counts bytes, not units such as files or pages."""
+
+    def __init__(self, console: Console, label: str, *, of_bytes: bool = False) -> None:
+        from rich import progress
+        from rich.console import Console as Terminal
+
+        counts: list[ProgressColumn] = [progress.DownloadColumn(), progress.TransferSpeedColumn()]
+        if not of_bytes:
+            texts = (progress.TextColumn(f"{{task.fields[{name}]}}", markup=False) for name in ("unit", "rate"))
+            counts = [progress.MofNCompleteColumn(), *texts]
+        self._bar = progress.Progress(
+            progress.TextColumn("{task.description}", markup=False),
+            progress.BarColumn(),
+            *counts,
+            progress.TimeRemainingColumn(),
+            console=Terminal(stderr=True, no_color=not console.colored(sys.stderr)),
+            transient=True,
+            speed_estimate_period=30 if of_bytes else _RATE_OVER,
+            redirect_stdout=False,  # data belongs on stdout
+        )
+        self._task = self._bar.add_task(label, total=None, unit="", rate="")
+        self._bar.start()
+
+    def update(self, done: float, total: float | None, unit: str = "") -> None:
+        speed = self._bar.tasks[0].speed
+        self._bar.update(self._task, completed=done, total=total, unit=unit, rate=_rate(speed) if speed else "")
+
+    def clear(self) -> None:
+        self._bar.stop()
+
+
+def _rate(per_second: float) -> str:
+    """Return a rate in the unit of time in which it is no fraction: "12/s", "7/min", "48/h"."""
+    if per_second >= 1:
+        return f"{per_second:,.0f}/s"
+    return f"{60 * per_second:.0f}/min" if per_second >= 0.1 else f"{3600 * per_second:.0f}/h"

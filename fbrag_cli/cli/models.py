@@ -135,7 +135,7 @@ def pull(console: Console, options: PullOptions) -> None:
       fbrag models pull hf:Qwen/Qwen2.5-Coder-3B-Instruct-GGUF/qwen2.5-coder-3b-instruct-q4_k_m.gguf
       fbrag models pull --suggested --dry-run
     """
-    from fbrag_cli.cli.bars import download_bar
+    from fbrag_cli.cli.live import download_bar
     from fbrag_cli.models.advice import advise
     from fbrag_cli.models.catalogue import load_catalogue
     from fbrag_cli.models.pull import plan, read_spec
@@ -174,7 +174,7 @@ def verify(console: Console, options: InstalledNames) -> int:
       fbrag models verify
       fbrag models verify qwen2.5-coder-1.5b
     """
-    from fbrag_cli.cli.bars import download_bar
+    from fbrag_cli.cli.live import download_bar
     from fbrag_cli.models.catalogue import load_catalogue
     from fbrag_cli.models.store import installed, stored_path
     from fbrag_cli.models.verification import check

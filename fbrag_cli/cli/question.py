@@ -11,23 +11,23 @@ from typing import TYPE_CHECKING, TextIO
 from fbrag_cli.cli.browser import shown_page
 from fbrag_cli.cli.console import Console
 from fbrag_cli.cli.inputs import check_outputs, files_of
+from fbrag_cli.cli.live import ProgressLine, progress_line
 from fbrag_cli.cli.method_options import MethodKnobs, MethodOptions, chosen_method
 from fbrag_cli.cli.options import DocumentOptions, OutputOptions, QuestionRunOptions
-from fbrag_cli.cli.progress_line import ProgressLine, progress_line
 from fbrag_cli.cli.session import open_session
 from fbrag_cli.cli.signals import limit_time
 from fbrag_cli.cli.streams import open_output, open_page, open_stdin, read_password
 from fbrag_cli.cli.usage import EXAMPLE, check_words
 from fbrag_cli.errors import FbragError
 from fbrag_cli.methods.choosing import reading_more
-from fbrag_cli.methods.method import Method
-from fbrag_cli.session.session import Choice, Session
+from fbrag_cli.query import Query
+from fbrag_cli.session.session import Session
 from fbrag_cli.session.settings import CacheSettings, DocumentSettings, ModelSettings
 from fbrag_cli.text.printable import counted, dumps
 from fbrag_cli.trace import Trace
 
 if TYPE_CHECKING:
-    from fbrag_cli.indexing.collect import Collection
+    from fbrag_cli.query import Collection
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,34 +44,15 @@ class QuestionOptions:
     run: QuestionRunOptions
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Opened:
-    """What a question works with.
-
-    stream: of the output. page: writes a trace as the page of --html, where one is asked for. line: shows the progress.
-    """
-
-    stream: TextIO
-    page: Callable[[Trace], None]
-    line: ProgressLine
-    session: Session
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
-    """A question, the documents that it is asked of, and how. plain: the method without --more."""
-
-    text: str
-    collection: Collection
-    plain: Method
-    method: Method
-    choice: Choice
-
-
 @contextmanager
-def open_question(options: QuestionOptions, console: Console, *, with_page: bool = True) -> Iterator[Opened]:
-    """Open the output, the cache and a session, and start the time limit. with_page: whether --html and --open count; not in a
-    dry run."""
+def open_question(
+    options: QuestionOptions, console: Console, *, with_page: bool = True
+) -> Iterator[tuple[Session, TextIO, Callable[[Trace], None], ProgressLine]]:
+    """Open what a question works with, and start the time limit.
+
+    Yields the session, the stream of the output, what writes a trace as the page of --html (if one is asked for), and what shows
+    the progress. with_page: whether --html and --open count; not in a dry run.
+    """
     if options.run.timeout:
         limit_time(options.run.timeout, console.cancellation)
     with_page = with_page and not options.run.dry_run
@@ -82,23 +63,19 @@ def open_question(options: QuestionOptions, console: Console, *, with_page: bool
         progress_line(console) as line,
         open_session(options.models, options.cache, console, line, private=options.document.password_file is not None) as session,
     ):
-        yield Opened(stream=stream, page=page, line=line, session=session)
+        yield session, stream, page, line
 
 
-def read_question(options: QuestionOptions, session: Session, console: Console, *, answering: bool = True) -> Question:
-    """Return the question that the arguments ask. Reads its documents, if the names of models and their like are right.
+def read_question(options: QuestionOptions, session: Session, console: Console, *, answering: bool = True) -> Query:
+    """Return the query that the arguments ask. Reads its documents, if the names of models and of the retriever are right.
 
     answering: whether the large model is needed. Raises FbragError as `Session.check` and `collect`, and `usage`.
     """
     paths, text = _split(options.document, console)
-    plain, choice = (
-        chosen_method(options.method, options.knobs, on_gpu=session.on_gpu),
-        Choice(retriever=options.method.retriever),
-    )
-    session.check(plain, choice, answering=answering)
+    method, retriever = chosen_method(options.method, options.knobs, on_gpu=session.on_gpu), options.method.retriever
+    session.check(method, retriever=retriever, answering=answering)
     collection = collect(session, paths, options, console)
-    method = reading_more(session.suited(plain, choice), options.run.more)
-    return Question(text=text, collection=collection, plain=plain, method=method, choice=choice)
+    return Query(text, collection, reading_more(method, options.run.more), retriever=retriever)
 
 
 def collect(session: Session, paths: Sequence[str], options: QuestionOptions, console: Console) -> Collection:
@@ -133,14 +110,14 @@ def _as_utf8(argument: str) -> str:
     return argument
 
 
-def planned(question: Question, form: str) -> str:
+def planned(query: Query, form: str) -> str:
     """Return one line for --dry-run: what would be read and selected. form: "json" or "jsonl" for `fbrag.plan/1`."""
-    corpus, method = question.collection.corpus, question.method
+    corpus, method = query.corpus, query.method
     n_documents, n_chunks = len(corpus.documents), len(corpus.chunks)
     steps = method.plan(n_chunks)
     if form in ("json", "jsonl"):
-        about = {"method": method.name, "retriever": question.choice.retriever, "steps": steps}
+        about = {"method": method.name, "retriever": query.retriever, "steps": steps}
         counts = {"documents": n_documents, "words": corpus.n_words, "chunks": n_chunks}
-        return dumps({"schema": "fbrag.plan/1", "question": question.text, **counts, **about})
+        return dumps({"schema": "fbrag.plan/1", "question": query.text, **counts, **about})
     size = f"{counted(n_documents, 'document')}, {counted(corpus.n_words, 'word')}, {counted(n_chunks, 'chunk')}"
     return f"{size}: {', '.join(steps)}"

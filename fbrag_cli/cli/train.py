@@ -13,8 +13,8 @@ import typer
 from fbrag_cli.cli.console import Console
 from fbrag_cli.cli.groups import takes
 from fbrag_cli.cli.help import Command, Group
+from fbrag_cli.cli.live import progress_line
 from fbrag_cli.cli.options import ParallelOptions, RunOptions, arguments, option
-from fbrag_cli.cli.progress_line import progress_line
 from fbrag_cli.cli.session import open_session
 from fbrag_cli.cli.signals import limit_time
 from fbrag_cli.progress import Listener

@@ -14,7 +14,7 @@ from fbrag_cli.methods.knobs import Setting, settings_of
 from fbrag_cli.methods.method import Method
 from fbrag_cli.methods.prompt_file import PromptFile, read_prompt_file
 from fbrag_cli.methods.registry import all_settings, find_method
-from fbrag_cli.session.session import Choice
+from fbrag_cli.query import ModelNames
 
 _ANSWER_TOKENS = 64  # of most benchmarks
 _HELP = "fbrag eval --help"
@@ -38,8 +38,8 @@ class Configuration:
     checked: frozenset[str] = frozenset()
 
     @property
-    def choice(self) -> Choice:
-        return Choice(small=self.small, large=self.large, retriever=self.retriever)
+    def names(self) -> ModelNames:
+        return ModelNames(self.small, self.large)
 
     def method_for(self, dataset: str) -> Method:
         """Return the method with the prompts and the check for a data set. Raises FbragError `usage` where it has no prompts."""

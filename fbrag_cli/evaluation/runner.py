@@ -18,8 +18,9 @@ from fbrag_cli.evaluation.configurations import Configuration, distinct
 from fbrag_cli.evaluation.datasets import Example
 from fbrag_cli.evaluation.labels import key
 from fbrag_cli.generation.build import versions
-from fbrag_cli.indexing.collect import Collection, collect_text
+from fbrag_cli.indexing.collect import collect_text
 from fbrag_cli.progress import Event, Listener, Progress, silent
+from fbrag_cli.query import Collection, Query
 from fbrag_cli.render.as_json import facts
 from fbrag_cli.session.memory import peak_memory_mb
 from fbrag_cli.session.session import Session
@@ -125,10 +126,10 @@ def _rows(todo: Sequence[_Case], session: Session) -> Iterator[tuple[_Case, dict
 
 
 def _trace(example: Example, configuration: Configuration, collection: Collection, session: Session) -> Trace:
-    choice, listener = configuration.choice, Listener(cancellation=session.listener.cancellation)
+    listener = Listener(cancellation=session.listener.cancellation)
     method = replace(configuration.method_for(example.dataset), choices=example.choices)
-    asked = session.ask(example.question, collection, method, choice, listener, answering=bool(configuration.large))
-    return asked.answer() if configuration.large else asked.retrieve()
+    query = Query(example.question, collection, method, configuration.names, configuration.retriever)
+    return session.ask(query, listener) if configuration.large else session.retrieve(query, listener, answering=False)
 
 
 class _Collections:

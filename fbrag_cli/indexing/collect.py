@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.children import Failure, run_jobs
-from fbrag_cli.corpus import Corpus, build_corpus
+from fbrag_cli.corpus import build_corpus
 from fbrag_cli.documents.formats import PDF, find_format
 from fbrag_cli.documents.source import Source, read_source
 from fbrag_cli.errors import FbragError
@@ -34,6 +34,7 @@ from fbrag_cli.indexing.folder_index import Member, folder_index_key, index_of, 
 from fbrag_cli.indexing.store import Held, IndexStore, index_key
 from fbrag_cli.limits import memory_of_a_child
 from fbrag_cli.progress import Event, Listener
+from fbrag_cli.query import Collection
 from fbrag_cli.retrieval.bm25 import BM25
 from fbrag_cli.storage.cache import NOWHERE, Cache
 
@@ -53,21 +54,6 @@ _FULL_HINT = "free some disk space, or set FBRAG_CACHE_DIR to a folder on anothe
 # Errors of the file itself: reading it again would give the same one.
 _LASTING = ("doc_unreadable", "doc_empty", "pdf_encrypted", "pdf_bad_password", "pdf_no_text", "unsupported_format")
 _SETTLED_SECONDS = 2  # a file changed more recently could change again and keep its size and time
-
-
-@dataclass(frozen=True, slots=True)
-class Collection:
-    """A corpus with its index.
-
-    warnings: one line for each file that was left out. cached: which of "text" and "index" came from the cache. seconds: how long
-    collecting took, where the caller has timed it.
-    """
-
-    corpus: Corpus
-    retriever: BM25
-    warnings: tuple[str, ...] = ()
-    cached: tuple[str, ...] = ()
-    seconds: float = 0.0
 
 
 def collect_text(document: Document, chunk_words: int = 300) -> Collection:

@@ -68,7 +68,7 @@ def method_with(method: type[Method], values: Mapping[str, Any], *, on_gpu: bool
 
 
 def reading_more(method: Method, more: int) -> Method:
-    """Return the method that reads as much again for each --more. Raises FbragError `usage` where what it reads is fixed."""
+    """Return the method that reads `more` portions more. Raises FbragError `usage` if what it reads is fixed."""
     if not more:
         return method
     if (larger := method.with_more(more)) is None:

@@ -23,6 +23,7 @@ from fbrag_cli.generation.scorer import Scorer
 from fbrag_cli.methods.knobs import knob
 from fbrag_cli.methods.prompts import Templates, answer_turns, support_turns
 from fbrag_cli.progress import Event, Progress, Stopwatch, stage
+from fbrag_cli.query import Query
 from fbrag_cli.retrieval import Retriever
 from fbrag_cli.text.printable import counted
 from fbrag_cli.trace import Stage, Trace, Verdict
@@ -134,7 +135,7 @@ class Method(ABC):
         """Raise FbragError where the folder of trained parts that the settings name has none, or where they lack one."""
 
     @abstractmethod
-    def retrieve(self, question: str, tools: Tools) -> Trace:
+    def retrieve(self, query: Query, tools: Tools) -> Trace:
         """Run Stages I and II: scores, samples, and the context. The Trace has no answer."""
 
     def asked(self, question: str) -> str:
@@ -194,7 +195,7 @@ class Method(ABC):
         return self
 
     def with_more(self, more: int) -> Method | None:
-        """Return the method that reads as much again, `more` times; None for one that reads all or nothing anyway."""
+        """Return the method that reads `more` portions more; None if it reads all or nothing anyway."""
         return None
 
     def described(self) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from fbrag_cli.corpus import Corpus, Passage
 from fbrag_cli.methods.knobs import knob
 from fbrag_cli.methods.method import Method, Tools
 from fbrag_cli.progress import Event, stage
+from fbrag_cli.query import Query
 from fbrag_cli.trace import Scores, Selection, Stage, Trace
 
 if TYPE_CHECKING:
@@ -141,7 +142,7 @@ class ChunkMethod(Method):
         return min(self.n_selected, n_chunks)
 
     def with_more(self, more: int) -> Method | None:
-        return replace(self, more=more)
+        return replace(self, more=self.more + more)
 
     def best(self, corpus: Corpus, scores: Array) -> dict[int, tuple[int, ...]]:
         """Return the positions of the chunks that `select_by_question` selects, best first, each with those of its copies.
@@ -154,14 +155,14 @@ class ChunkMethod(Method):
         """Return float32 (n_chunks,): the scores that rank the chunks in `select_by_question`."""
         return backward
 
-    def select_by_question(self, question: str, tools: Tools) -> Trace:
+    def select_by_question(self, query: Query, tools: Tools) -> Trace:
         """Select the chunks that the retriever ranks highest for the question. The context has them in document order."""
         with stage("recall") as watch:
-            backward = backward_scores(question, tools)
-            combined = self.combined(question, backward, tools)
+            backward = backward_scores(query.text, tools)
+            combined = self.combined(query.text, backward, tools)
             best = self.best(tools.corpus, combined)
         return replace(
-            Trace.start(question, self, tools),
+            Trace.start(query),
             scores=replace(Scores.zero(len(backward)), backward=backward, combined=combined),
             selection=Selection(best, whole_chunks(tools.corpus, sorted(best))),
             stages=(Stage("recall", watch.seconds),),

@@ -1,4 +1,4 @@
-"""Renders a `Trace` as one HTML page without network and scripts. What documents, models and users write stays text in it.
+"""Draws a `Trace` as one HTML page without network and scripts. What documents, models and users write stays text in it.
 
 Of a document that is not shown, the page has the name and the best score; its text is not read.
 """
@@ -6,25 +6,43 @@ Of a document that is not shown, the page has the name and the best score; its t
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Callable, Sequence
-from dataclasses import replace
-from functools import cache
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, partial
 from hashlib import sha256
+from itertools import chain, pairwise
+from os.path import commonprefix
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from markupsafe import Markup
+import numpy as np
+from markupsafe import Markup, escape
+from numpy.typing import NDArray
 
-from fbrag_cli.citations import Citations
-from fbrag_cli.documents.document import Content
+from fbrag_cli.corpus import Corpus, Passage
+from fbrag_cli.documents.document import Document, Section, itself
+from fbrag_cli.documents.lines import lines_of, pages_of, section_of
 from fbrag_cli.generation.build import versions
+from fbrag_cli.render.answer import OWN_KNOWLEDGE, UNPROVED, Answer, Source, answer_of
 from fbrag_cli.render.as_json import settings
-from fbrag_cli.render.page_chunks import Findings, document_views
-from fbrag_cli.render.page_views import answer_view, other_views, sample_views, source_views
-from fbrag_cli.render.passages import in_part
+from fbrag_cli.render.passages import (
+    LineLayout,
+    cut,
+    digits,
+    in_part,
+    layout_of,
+    parts,
+    place,
+    read_of,
+    said_from,
+    scored_samples,
+    surrounded,
+)
 from fbrag_cli.render.tables import own_tables, rows_of
-from fbrag_cli.text.printable import one_line, printable
-from fbrag_cli.trace import Trace
+from fbrag_cli.retrieval.ranking import best, ranks
+from fbrag_cli.text.printable import counted, one_line, printable
+from fbrag_cli.text.terminal import beginning
+from fbrag_cli.trace import ForwardSample, Trace
 
 if TYPE_CHECKING:
     from jinja2 import Environment, Template
@@ -35,24 +53,34 @@ _DOCUMENTS = 50
 _NEIGHBOURS = 20
 _OTHERS = 1_000  # documents that are not shown, but have a cell in the map
 
+_RAISED = 5  # chunks named for a forward sample
+_CONTEXT = 1  # lines around a source's sentence
+_BEGINNING = 90  # characters of the sentence of a source that is not shown in full
+_SAID = 120  # characters of the summary of a sample
+_SHADES = 10
+_TITLE = 60  # characters of a section's title
+
 _STYLES = {"page": ("shared", "page"), "matrix": ("matrix",)}  # style sheets of each template, in their order
+
+Shade = Callable[[float], int]  # a combined score -> 0 to 9
 
 
 def page(trace: Trace) -> str:
     """Return the whole page, to be written as UTF-8."""
-    shown, cited = _positions_shown(trace), trace.citations
+    shown, answer = _positions_shown(trace), answer_of(trace)
     trace = _with_texts_in_memory(trace, shown)
-    findings = Findings(trace, cited)
+    findings = Findings(trace, answer)
     documents = tuple(document_views(trace, shown, findings))
     others = other_views(trace, {document.number - 1 for document in documents}, findings.shade)
     return template("page").render(
         title=one_line(trace.question, 80),
-        answer=answer_view(trace, cited),
-        heading=heading(trace, cited),
+        answer=answer_view(trace, answer),
+        heading=answer.heading,
+        word=word_of(trace),
         in_part=in_part(trace),
         documents=documents,
-        sources=tuple(source_views(trace, cited)),
-        samples=tuple(sample_views(trace, set(shown))),
+        sources=tuple(source_views(trace, answer)),
+        samples=tuple(sample_views(trace, answer, set(shown))),
         tables=[(table, rows_of(table)) for table in own_tables(trace)],
         others=sorted(others, key=lambda other: -other.score)[:_OTHERS],
         n_others=len(others),
@@ -90,21 +118,10 @@ def _with_texts_in_memory(trace: Trace, shown: Sequence[int]) -> Trace:
 
     read = set(np.unique(trace.corpus.spans[shown, 0]).tolist())
     documents = tuple(
-        replace(document, content=_in_memory(document.content())) if i in read else document
+        replace(document, content=partial(itself, document.content())) if i in read else document
         for i, document in enumerate(trace.corpus.documents)
     )
-    return replace(trace, corpus=replace(trace.corpus, documents=documents))
-
-
-def _in_memory(content: Content) -> Callable[[], Content]:
-    return lambda: content
-
-
-def heading(trace: Trace, cited: Citations) -> str:
-    """Return what stands above the sources."""
-    if trace.status == "retrieved":
-        return "Selected chunks"
-    return "Closest" if trace.status == "not_found" or cited.unproved else "Sources"
+    return trace.over(replace(trace.corpus, documents=documents))
 
 
 def _density(n_chunks: int, n_documents: int) -> str:
@@ -163,3 +180,382 @@ def environment() -> Environment:
 def macro(file: str, name: str, *values: object, **named: object) -> str:
     """Return what a macro of `file`.html.jinja makes of some values."""
     return str(getattr(environment().get_template(f"{file}.html.jinja").module, name)(*values, **named))
+
+
+# -- the chunks of documents ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChunkView:
+    """A chunk that the page shows.
+
+    number: from 1. within: its lines or pages. section: the title of its section, where the section begins; else empty.
+    after_gap: the number of chunks left out before it. shade: 0 to 9. score: None where nothing was asked. sources: the
+    labels of the sources in it; none if it is not selected. read: how many of its words the large model reads; empty unless it
+    reads a part. next_selected: the number of the next selected chunk.
+    """
+
+    number: int
+    place: str
+    within: str
+    section: str
+    after_gap: int
+    shade: int = 0
+    score: float | None = None
+    sources: tuple[int, ...] = ()
+    read: str = ""
+    recalled: bool = False
+    next_selected: int | None = None
+    text: Markup
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DocumentView:
+    """A document with chunks that the page shows. number: from 1. after_gap: the number of chunks left out at its end."""
+
+    number: int
+    document: Document
+    n_words: int
+    n_chunks: int
+    chunks: tuple[ChunkView, ...]
+    after_gap: int
+    layout: LineLayout
+
+
+def shading(scores: NDArray[np.float32]) -> Shade:
+    """Return the function that gives a score its shade, from the lowest to the highest of `scores`, (n_chunks,)."""
+    low, high = float(scores.min(initial=np.inf)), float(scores.max(initial=-np.inf))
+    return lambda score: round((score - low) / (high - low) * (_SHADES - 1)) if high > low else 0
+
+
+def shades(scores: NDArray[np.float32]) -> str:
+    """Return the shades of scores, (n_chunks,), as of `shading`: a digit a chunk."""
+    low, high = scores.min(initial=np.inf), scores.max(initial=-np.inf)
+    if not high > low:
+        return "0" * len(scores)
+    found = np.rint((scores - low) / (high - low) * (_SHADES - 1)).astype(np.uint8)
+    return "".join(map(str, found.tolist()))
+
+
+class Findings:
+    """What an answer says of chunks, for `chunk_views`. shade: of a combined score."""
+
+    def __init__(self, trace: Trace, answer: Answer) -> None:
+        self.shade = shading(trace.scores.combined)
+        self._scores, self._read = trace.scores.combined, read_of(trace)
+        self._following, self._recalled = dict(pairwise(trace.selected)), set(trace.recalled)
+        self._sources: dict[int, list[Source]] = {}
+        for source in answer.sources:
+            self._sources.setdefault(source.passage.position, []).append(source)
+
+    def of(self, chunk: Passage, breaks: Sequence[int]) -> dict[str, Any]:
+        """Return what `ChunkView` has of a chunk. breaks: as of `LineLayout.breaks`."""
+        position = chunk.position
+        own, read = self._sources.get(position, []), self._read.get(position, ())
+        unread = [part for part, is_read in parts(chunk, read) if not is_read] if read else []
+        score = float(self._scores[position])
+        return {
+            "shade": self.shade(score),
+            "score": score,
+            "sources": tuple(map(label, own)),
+            "read": f"{sum(each.n_words for each in read)} of {counted(chunk.n_words, 'word')} read" if unread else "",
+            "recalled": position in self._recalled,
+            "next_selected": self._following[position] + 1 if position in self._following else None,
+            "text": marked(chunk, own, breaks, unread),
+        }
+
+
+def label(source: Source) -> int:
+    """Return the number of a source; before it has one, its rank."""
+    return source.number or source.rank
+
+
+def word_of(trace: Trace) -> str:
+    """Return what `label` returns of the sources of a trace."""
+    return "rank" if trace.status == "retrieved" else "source"
+
+
+def chunk_views(
+    corpus: Corpus, positions: Sequence[int], findings: Findings | None = None, *, before: int | None = None
+) -> Iterator[ChunkView]:
+    """Yield chunks of one document.
+
+    positions: of the chunks, ascending. findings: of an answer, None without one. before: the position of the last chunk that is
+    shown elsewhere; None for the one before the document.
+    """
+    first = corpus.chunks_of(int(corpus.spans[positions[0], 0])).start
+    before = first - 1 if before is None else before
+    section = _section(corpus.chunks[before]) if before >= first else None
+    layout = layout_of(corpus.chunks[positions[0]].document.text)
+    for position in positions:
+        chunk = corpus.chunks[position]
+        breaks = layout.breaks(chunk.start, chunk.end)
+        found = findings.of(chunk, breaks) if findings else {"text": marked(chunk, (), breaks)}
+        last_section, section = section, _section(chunk)
+        yield ChunkView(
+            number=position + 1,
+            place=place(chunk),
+            within=_within(chunk),
+            section=one_line(section.title, _TITLE) if section and section != last_section else "",
+            after_gap=position - before - 1,
+            **found,
+        )
+        before = position
+
+
+def document_views(trace: Trace, shown: Sequence[int], findings: Findings) -> Iterator[DocumentView]:
+    """Yield the documents of the chunks at the positions `shown`, in their order."""
+    corpus = trace.corpus
+    owners = corpus.spans[shown, 0]
+    for owner in np.unique(owners).tolist():
+        first, end = np.searchsorted(owners, [owner, owner + 1])
+        document, positions = corpus.documents[owner], corpus.chunks_of(owner)
+        yield DocumentView(
+            number=owner + 1,
+            document=document,
+            n_words=corpus.words_of(owner),
+            n_chunks=len(positions),
+            chunks=tuple(chunk_views(corpus, shown[first:end], findings)),
+            after_gap=positions.stop - 1 - shown[end - 1],
+            layout=layout_of(document.text),
+        )
+
+
+def marked(passage: Passage, sources: Iterable[Source], breaks: Iterable[int], unread: Iterable[Passage] = ()) -> Markup:
+    """Return the text of a passage escaped, with what is unread marked, and a `<br>` at each of `breaks`.
+
+    sources: those in it, of which the sentences are marked, and of the cited ones the words that show the answer.
+    """
+    tags = [(at, 2, "<br>") for at in breaks]  # position, order at the same position, tag
+    for each in unread:
+        tags += [(each.start, 3, '<span class="unread">'), (each.end, 1, "</span>")]
+    for source in sources:
+        if source.sentence and source.shows:
+            tags += [(source.sentence.start, 3, f'<mark class="{source.shows}">'), (source.sentence.end, 1, "</mark>")]
+        for start, end in source.marks if source.shows == "best" else ():
+            if passage.start <= start and end <= passage.end:
+                tags += [(start, 4, "<mark>"), (end, 0, "</mark>")]
+    text, first = printable(passage.text), passage.start
+    pieces, done = [], first
+    for at, _, tag in sorted(tags):
+        pieces += [escape(text[done - first : at - first]), Markup(tag)]
+        done = at
+    return Markup("").join([*pieces, escape(text[done - first :])])
+
+
+def _section(chunk: Passage) -> Section | None:
+    return section_of(chunk.document, chunk.start, chunk.end)
+
+
+def _within(chunk: Passage) -> str:
+    pages = pages_of(chunk.document, chunk.start, chunk.end)
+    first, last = pages or lines_of(chunk.document, chunk.start, chunk.end)
+    unit = "page" if pages else "line"
+    return f"{unit} {first}" if first == last else f"{unit}s {first}-{last}"
+
+
+# -- the answer, its sources and samples --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class OtherView:
+    """A document whose text the page does not show. score: the best of its chunks."""
+
+    name: str
+    n_chunks: int
+    score: float
+    shade: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerView:
+    """The answer, and what is to be known beside it.
+
+    above: the words of the question that stand nowhere. unsure: the head of an unsure answer, else empty. grounds: what it rests
+    on. notes: of each what stands before words of the answer or of the samples, and these words. declined: whether the
+    document does not say. proposed: the answer that the chunks do not show, where it does not say.
+    """
+
+    above: str
+    unsure: str
+    grounds: tuple[str, ...]
+    text: Markup
+    notes: tuple[tuple[str, str], ...]
+    declined: bool
+    proposed: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceView:
+    """What is read of a selected chunk. Numbers and ranks count from 1, ranks among all chunks.
+
+    chunk, chunk_place, score: the number, the place and the combined score of its chunk. place: of the sentence that shows the
+    answer best. also_in: the places of its copies. scored: the score and its scale. sample: which one raised it, from 1; None if
+    none did. in_full: whether its passage is shown. layout: of the passage's lines. excerpt: the passage: the sentence and what
+    is around it. beginning: of the sentence.
+    """
+
+    number: int
+    in_full: bool
+    chunk: int
+    chunk_place: str
+    score: float
+    place: str
+    also_in: str
+    scored: str
+    backward: str
+    backward_rank: int
+    forward: str
+    forward_rank: int
+    sample: int | None
+    language: str
+    layout: str
+    excerpt: Markup
+    beginning: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RaisedView:
+    """A chunk that a forward sample raises. place: empty where the page does not show the chunk."""
+
+    number: int
+    score: str
+    place: str
+    sources: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SampleView:
+    """A forward sample, what it says in a line, why it was cut, and the chunks that it raises most."""
+
+    sample: ForwardSample
+    said: str
+    cut: str
+    raised: tuple[RaisedView, ...]
+
+
+def answer_view(trace: Trace, answer: Answer, prefix: str = "") -> AnswerView:
+    """Return the answer with a link to each source that shows a sentence, at the sentence's end. prefix: of the sources' ids."""
+    link = Markup('<a href="#{0}source-{1}">[{1}]</a>')
+    pieces = ([escape(text), *(link.format(prefix, number) for number in numbers)] for text, numbers in answer.pieces)
+    return AnswerView(
+        above=answer.absent,
+        unsure=answer.head.strip().rstrip(":："),
+        grounds=tuple(_grounds(trace, answer)),
+        text=Markup("").join(chain.from_iterable(pieces)),
+        notes=tuple(_notes(trace, answer)),
+        declined=answer.declined,
+        proposed=answer.proposed,
+    )
+
+
+def _grounds(trace: Trace, answer: Answer) -> Iterator[str]:
+    """Yield what an answer rests on: the sources that show it, the samples that agree, the confidence."""
+    if answer.cited:
+        yield f"shown by {'source' if len(answer.cited) == 1 else 'sources'} {', '.join(map(str, answer.cited))}"
+    if answer.unproved:
+        yield UNPROVED
+    if answer.own_knowledge:
+        yield OWN_KNOWLEDGE
+    if answer.agreement:
+        yield answer.agreement
+    if trace.verdict.confidence is not None and trace.status == "answered":
+        yield f"confidence {trace.verdict.confidence:.0%}"
+
+
+def _notes(trace: Trace, answer: Answer) -> Iterator[tuple[str, str]]:
+    if answer.looks:
+        yield "The looks ahead said: ", answer.looks
+    if answer.unseen:
+        yield "In no source: ", ", ".join(answer.unseen)
+    if trace.truncated:
+        yield f"Cut at its length limit of {trace.method.max_tokens} tokens.", ""
+
+
+def other_views(trace: Trace, shown: set[int], shade: Shade) -> list[OtherView]:
+    """Return the documents with chunks whose positions are not in `shown`. Reads no text."""
+    corpus = trace.corpus
+    highest = np.full(len(corpus.documents), -np.inf, np.float32)
+    np.maximum.at(highest, corpus.spans[:, 0], trace.scores.combined)
+    n_chunks = np.bincount(corpus.spans[:, 0], minlength=len(corpus.documents))
+    return [
+        OtherView(document.name, int(n_chunks[i]), float(highest[i]), shade(float(highest[i])))
+        for i, document in enumerate(corpus.documents)
+        if i not in shown and n_chunks[i]
+    ]
+
+
+def source_views(trace: Trace, answer: Answer) -> Iterator[SourceView]:
+    """Yield the sources in their order."""
+    scores = trace.scores
+    backward_ranks, forward_ranks = ranks(scores.backward), ranks(scores.forward)
+    for source in answer.sources:
+        passage, position = source.passage, source.passage.position
+        layout = layout_of(passage.document.text)
+        shown = surrounded(passage, source.sentence, _CONTEXT)
+        yield SourceView(
+            number=label(source),
+            in_full=bool(source.shows),
+            chunk=position + 1,
+            chunk_place=place(trace.corpus.chunks[position]),
+            score=float(scores.combined[position]),
+            place=place(source.sentence or passage),
+            also_in=source.also_in,
+            scored=source.score,
+            backward=digits(trace, scores.backward[position]),
+            backward_rank=backward_ranks[position],
+            forward=digits(trace, scores.forward[position]),
+            forward_rank=forward_ranks[position],
+            sample=int(scores.best_sample[position]) + 1 if scores.forward[position] > 0 else None,
+            language=passage.document.language,
+            layout=layout.kind,
+            excerpt=marked(shown, [source], layout.breaks(shown.start, shown.end)),
+            beginning=beginning(said_from(passage, source.sentence), _BEGINNING),
+        )
+
+
+def sample_views(trace: Trace, answer: Answer, shown: Container[int]) -> Iterator[SampleView]:
+    """Yield the forward samples. shown: the positions of the chunks that the page shows."""
+    sources: dict[int, list[int]] = {}
+    for source in answer.sources:
+        sources.setdefault(source.passage.position, []).append(label(source))
+    for sample, scores in scored_samples(trace):
+        raised = tuple(
+            RaisedView(
+                number=position + 1,
+                score=digits(trace, scores[position]),
+                place=place(trace.corpus.chunks[position]) if position in shown else "",
+                sources=tuple(sources.get(position, ())) if position in shown else (),
+            )
+            for position in best(scores, _RAISED)
+            if scores[position] > 0
+        )
+        said = beginning(one_line(sample.answer or sample.rationale or "(empty)"), _SAID)
+        yield SampleView(sample=sample, said=said, cut=cut(sample), raised=raised)
+
+
+# -- names of documents, where their paths stand beside them or do not matter ---------------------------------------------
+
+
+def short_names(names: Sequence[str]) -> list[str]:
+    """Return the names without the folder that all lie in. Of documents in no common folder, what follows the last slash, if that
+    differs for all."""
+    folder = commonprefix(names).rpartition("/")[0]  # noqa: RUF071 cut at a "/"
+    if folder:
+        return [name[len(folder) + 1 :] for name in names]
+    last = [name.rpartition("/")[2] for name in names]
+    return last if all(last) and len({*last}) == len(last) else [*names]
+
+
+def with_short_names(corpus: Corpus) -> Corpus:
+    """Return the same corpus, its documents under their short names."""
+    names = short_names([document.name for document in corpus.documents])
+    documents = (replace(document, name=name) for document, name in zip(corpus.documents, names, strict=True))
+    return replace(corpus, documents=tuple(documents))
+
+
+def named_shortly(trace: Trace) -> Trace:
+    """Return the same trace, its documents and sources under their short names."""
+    corpus = with_short_names(trace.corpus)
+    context = (corpus.chunks[each.position].part(each.start, each.end) for each in trace.context)
+    return trace.over(corpus).reading(context)

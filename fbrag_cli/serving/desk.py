@@ -19,17 +19,17 @@ from fbrag_cli.errors import FbragError
 from fbrag_cli.methods.choosing import choose_method
 from fbrag_cli.methods.registry import DEFAULT as FB_RAG
 from fbrag_cli.progress import Event, Listener, Progress, silent
+from fbrag_cli.query import DEFAULT_MODELS, ModelNames, Query
 from fbrag_cli.serving.job import Job
 from fbrag_cli.serving.library import Library
 from fbrag_cli.session.conversation import READ, Conversation, Said
 from fbrag_cli.session.forecast import forecast, keep
-from fbrag_cli.session.session import DEFAULT, Choice, Session
+from fbrag_cli.session.session import Session
 from fbrag_cli.text.printable import counted
 
 if TYPE_CHECKING:
-    from fbrag_cli.indexing.collect import Collection
     from fbrag_cli.methods.method import Method
-    from fbrag_cli.session.asked import Asked
+    from fbrag_cli.query import Collection
     from fbrag_cli.trace import Trace
 
 MOST_KEPT = 16  # jobs that are done
@@ -98,7 +98,7 @@ class Desk:
         documents: Sequence[str],
         *,
         method: Method | None = None,
-        choice: Choice = DEFAULT,
+        models: ModelNames = DEFAULT_MODELS,
         conversation: str | Sequence[tuple[str, str]] | None = None,
         answering: bool = True,
     ) -> Job:
@@ -113,7 +113,7 @@ class Desk:
             question=question,
             entries=self.library.find(documents),
             method=method or self.default_method,
-            choice=choice,
+            models=models,
             conversation=conversation,
             answering=answering,
             log=self._log,
@@ -173,7 +173,7 @@ class Desk:
         """Return the trace with the `n` best chunks for a question, by BM25 alone. No model is loaded."""
         method = choose_method("vanilla", {"select": n}, on_gpu=False)
         collection = self.library.collection(documents, listener, method.chunk_words)
-        return self.session.ask(question, collection, method, listener=listener, answering=False).retrieve()
+        return self.session.retrieve(Query(question, collection, method), listener, answering=False)
 
     def unload(self, idle: float) -> None:
         """Free the models, and let go of the documents, that nobody has used for `idle` seconds."""
@@ -216,43 +216,43 @@ class Desk:
     def _answered(self, job: Job) -> Trace:
         is_private = self.library.is_private(job.entries)
         listener = Listener(progress=job.hear, cancellation=job.cancellation)
-        self.session.check(job.method, job.choice, answering=job.answering)
+        self.session.check(job.method, job.models, answering=job.answering)
         job.collection = collection = self.library.read(job.entries, listener, job.method.chunk_words)
         _rank(job, job.question, collection)
         with self._talk(job) as talk, self._turn(job):
             if talk:
                 is_private = talk.is_private = talk.is_private or is_private
             session = self._uncached if is_private else self.session
-            asked = self._asked(session, talk, job, collection, listener)
-            asked.listener = replace(listener, progress=_without_ranks(job.hear))
+            query = self._query(session, talk, job, collection, listener)
+            listener = replace(listener, progress=_without_ranks(job.hear))
             job.forecast = forecast(self.session, job.method, collection.corpus)
-            trace = asked.retrieve()
+            trace = session.retrieve(query, listener, answering=job.answering)
             job.hear(Event("select", "selected", about=trace))
             if not job.answering:
                 return trace
-            trace = asked.answer()
+            trace = session.answer(trace, listener)
             if talk:
                 talk.said = [*talk.said, Said.of(trace)][-READ:]
         keep(job.forecast, self.session, job.method, trace)
         return trace
 
-    def _asked(self, session: Session, talk: _Talk | None, job: Job, collection: Collection, listener: Listener) -> Asked:
-        """Return the question, understood from those before it in its conversation."""
+    def _query(self, session: Session, talk: _Talk | None, job: Job, collection: Collection, listener: Listener) -> Query:
+        """Return the query, understood from those before it in its conversation."""
         conversation = Conversation(
             session=session,
             collection=collection,
             method=job.method,
-            choice=job.choice,
+            models=job.models,
             told=[*talk.said] if talk else [],
         )
         if job.conversation and not isinstance(job.conversation, str):
             conversation.retell(job.conversation, listener)
-        asked = conversation.ask(job.question, listener, answering=job.answering)
-        job.asked = asked.question
-        if asked.question != job.question:
-            job.hear(Event("understand", "understood", text=asked.question))
-            _rank(job, asked.question, collection)
-        return asked
+        query = conversation.query(job.question, listener)
+        job.asked = query.text
+        if query.text != job.question:
+            job.hear(Event("understand", "understood", text=query.text))
+            _rank(job, query.text, collection)
+        return query
 
     @contextmanager
     def _talk(self, job: Job) -> Iterator[_Talk | None]:

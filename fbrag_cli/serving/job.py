@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.errors import FbragError
 from fbrag_cli.progress import LABELS, Event, Progress, silent
+from fbrag_cli.query import DEFAULT_MODELS, ModelNames
 from fbrag_cli.session.forecast import Forecast
-from fbrag_cli.session.session import DEFAULT, Choice
 
 if TYPE_CHECKING:
     from fbrag_cli.corpus import Passage
-    from fbrag_cli.indexing.collect import Collection
     from fbrag_cli.methods.method import Method
+    from fbrag_cli.query import Collection
     from fbrag_cli.serving.library import Entry
     from fbrag_cli.trace import Trace
 
@@ -62,7 +62,7 @@ class Job:
     question: str
     entries: tuple[Entry, ...]
     method: Method
-    choice: Choice = DEFAULT
+    models: ModelNames = DEFAULT_MODELS
     conversation: str | Sequence[tuple[str, str]] | None = None
     answering: bool = True
     log: Progress = silent

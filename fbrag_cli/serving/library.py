@@ -23,7 +23,7 @@ from fbrag_cli.text.printable import byte_size, counted, one_line
 
 if TYPE_CHECKING:
     from fbrag_cli.documents.document import Document
-    from fbrag_cli.indexing.collect import Collection
+    from fbrag_cli.query import Collection
 
 #: Limits of uploads: bytes of one, bytes of the texts of all, and their number. The least recently used one goes first.
 MOST_BYTES = 100_000_000
@@ -204,7 +204,7 @@ class Library:
     def _joined(self, entries: Sequence[Entry], chunk_words: int, lease: Lease) -> Collection:
         """Return the collection of uploads, and of files beside them."""
         from fbrag_cli.corpus import build_corpus
-        from fbrag_cli.indexing.collect import Collection
+        from fbrag_cli.query import Collection
         from fbrag_cli.retrieval.bm25 import BM25
 
         documents: list[Document] = []

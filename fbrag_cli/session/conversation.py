@@ -16,15 +16,15 @@ from fbrag_cli.generation.generator import Call, Sampling
 from fbrag_cli.methods.method import Method
 from fbrag_cli.methods.prompts import whole_turns
 from fbrag_cli.progress import Listener, stage
-from fbrag_cli.session.asked import Asked
-from fbrag_cli.session.session import DEFAULT, Choice, Session
+from fbrag_cli.query import DEFAULT_MODELS, DEFAULT_RETRIEVER, ModelNames, Query
+from fbrag_cli.session.session import Session
 from fbrag_cli.session.shelf import Lease
 from fbrag_cli.text.languages import foreign_language, referring_words, stop_words
 from fbrag_cli.text.word_forms import is_name
 from fbrag_cli.text.words import terms
 
 if TYPE_CHECKING:
-    from fbrag_cli.indexing.collect import Collection
+    from fbrag_cli.query import Collection
     from fbrag_cli.trace import Trace
 
 #: Exchanges that a question may refer to.
@@ -73,7 +73,7 @@ class Exchange:
 class Conversation:
     """Questions on a collection, one after the other. One thread uses it at a time.
 
-    collection, method, choice: of the next question; they may be set between two questions. plain: whether each question is
+    collection, method, models, retriever: of the next query; they may be set between two. plain: whether each question is
     asked as it was typed. told: what was said before the first exchange. exchanges: the questions so far, which nothing is kept
     of elsewhere but the cache.
     """
@@ -81,19 +81,15 @@ class Conversation:
     session: Session
     collection: Collection
     method: Method
-    choice: Choice = DEFAULT
+    models: ModelNames = DEFAULT_MODELS
+    retriever: str = DEFAULT_RETRIEVER
     plain: bool = False
     told: list[Said] = field(default_factory=list)
     exchanges: list[Exchange] = field(default_factory=list)
 
-    def ask(self, typed: str, listener: Listener | None = None, *, answering: bool = True) -> Asked:
-        """Return the question, which is understood but runs nothing else yet. `add` its trace when it is answered.
-
-        Raises as `understood`.
-        """
-        listener = listener or self.session.listener
-        question = self.understood(typed, listener)
-        return self.session.ask(question, self.collection, self.method, self.choice, listener, answering=answering)
+    def query(self, typed: str, listener: Listener | None = None) -> Query:
+        """Return the query that a typed question stands for. `add` its trace when it is answered. Raises as `understood`."""
+        return Query(self.understood(typed, listener), self.collection, self.method, self.models, self.retriever)
 
     def add(self, typed: str, trace: Trace) -> Exchange:
         """Put an answered question at the end of the conversation, and return it."""
@@ -119,9 +115,9 @@ class Conversation:
         if self.plain or not before or stands_alone(typed, self.collection.corpus.languages):
             return typed
         listener = listener or self.session.listener
-        self.session.models.find([self.session.names(self.choice)[0]], listener=listener)
+        self.session.models.find([self.session.names(self.models)[0]], listener=listener)
         with stage("understand", listener.progress), Lease(listener) as lease:
-            small = self.session.model_tools(self.choice, lease).small()
+            small = self.session.model_tools(self.models, lease).small()
             sampling = Sampling(_MOST_TOKENS, temperature=0)
             written = small.generate(whole_turns(before, typed), 1, sampling, Call(cancellation=listener.cancellation))
         return made_whole(typed, written.samples[0].text, before, self.collection.corpus.languages)

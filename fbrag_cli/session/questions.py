@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from functools import partial
 from itertools import islice
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, TypeVar
@@ -12,11 +13,11 @@ from typing import TYPE_CHECKING, TypeVar
 from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.errors import FbragError
 from fbrag_cli.progress import Event, Listener, Progress
-from fbrag_cli.session.session import DEFAULT, Choice, Session
+from fbrag_cli.query import DEFAULT_MODELS, ModelNames, Query
+from fbrag_cli.session.session import Session
 from fbrag_cli.trace import Trace
 
 if TYPE_CHECKING:
-    from fbrag_cli.indexing.collect import Collection
     from fbrag_cli.methods.method import Method
 
 #: Questions at once on a GPU, where a step of many samples takes about as long as a step of one.
@@ -25,73 +26,62 @@ AT_ONCE_ON_GPU = 8
 #: Questions on one document of which Stage III begins when all of them have been through Stage II.
 _GROUP = 32
 
-Task = tuple[str, "Collection"]
-
 T = TypeVar("T")
 R = TypeVar("R")
 
 
 def answer_all(
-    session: Session,
-    asked: Iterable[Task],
-    method: Method,
-    choice: Choice = DEFAULT,
-    *,
-    listener: Listener,
-    at_once: int | None = 1,
+    session: Session, queries: Iterable[Query], *, listener: Listener, at_once: int = 1
 ) -> Iterator[Trace | FbragError]:
-    """Yield the answered trace of each question on its collection, or the error of that question, in the order of `asked`.
+    """Yield the answered trace of each query, or its error, in the order of `queries`.
 
-    asked: taken one by one, so that a document may be read when its questions are due. at_once: number of questions that run at
-    once; None for as many as pay. listener: called in this thread alone; of questions that run beside others it receives
-    warnings, hints and the loading of models. Call `session.prepare` before, so that a missing model is one error.
+    queries: taken one by one, so that a document may be read when its questions are due. at_once: number of questions that run at
+    once (`how_many_pay`). listener: called in this thread alone; of questions that run beside others it receives warnings, hints
+    and the loading of models. Call `session.prepare` before, so that a missing model is one error.
     Raises the error of the listener's cancellation, and whatever is no FbragError. Closing the iterator stops what runs.
     """
-    n = how_many_pay(session, method, choice) if at_once is None else at_once
-    if n == 1:
-        yield from _one_by_one(session, asked, method, choice, listener)
+    if at_once == 1:
+        yield from _one_by_one(session, queries, listener)
         return
 
-    def answer(task: Task, listener: Listener) -> Trace | FbragError:
-        return _tried(session.ask(*task, method, choice, listener).answer, listener)
+    def answer(query: Query, listener: Listener) -> Trace | FbragError:
+        return _tried(partial(session.ask, query, listener), listener)
 
-    session.run_at_once(n)
+    session.run_at_once(at_once)
     try:
-        yield from in_order(answer, asked, n, listener)
+        yield from in_order(answer, queries, at_once, listener)
     finally:
         session.run_at_once(1)
 
 
-def _one_by_one(
-    session: Session, asked: Iterable[Task], method: Method, choice: Choice, listener: Listener
-) -> Iterator[Trace | FbragError]:
+def _one_by_one(session: Session, queries: Iterable[Query], listener: Listener) -> Iterator[Trace | FbragError]:
     """Answer the questions in this thread.
 
     A model keeps the last prompt that it has read. So, where a document is so small that contexts have much in common, Stage II
     runs for a group of questions, then Stage III for all of them, those whose contexts begin alike one after the other.
     """
-    for group in _groups(asked, method):
-        questions = [session.ask(*task, method, choice, listener) for task in group]
-        found = [_tried(each.retrieve, listener) for each in questions]
+    for group in _groups(queries):
+        found = [_tried(partial(session.retrieve, query, listener), listener) for query in group]
         answered: dict[int, Trace | FbragError] = {}
         n_out = 0
         for i in sorted(range(len(group)), key=lambda i: _context(found[i])):
-            answered[i] = found[i] if isinstance(found[i], FbragError) else _tried(questions[i].answer, listener)
+            trace = found[i]
+            answered[i] = trace if isinstance(trace, FbragError) else _tried(partial(session.answer, trace, listener), listener)
             while n_out in answered:  # as soon as those before are out
                 yield answered.pop(n_out)
                 n_out += 1
 
 
-def _groups(asked: Iterable[Task], method: Method) -> Iterator[list[Task]]:
-    """Yield the questions in groups on one document. Where a context is a small part of the document, a group is one question."""
-    group: list[Task] = []
-    for task in asked:
-        if group and (group[0][1] is not task[1] or len(group) == _GROUP):
+def _groups(queries: Iterable[Query]) -> Iterator[list[Query]]:
+    """Yield the queries in groups on one document. Where a context is a small part of the document, a group is one query."""
+    group: list[Query] = []
+    for query in queries:
+        if group and (group[0].collection is not query.collection or len(group) == _GROUP):
             yield group
             group = []
-        group.append(task)
-        n_chunks = len(task[1].corpus.chunks)
-        if n_chunks > 2 * method.n_read(n_chunks):
+        group.append(query)
+        n_chunks = len(query.corpus.chunks)
+        if n_chunks > 2 * query.method.n_read(n_chunks):
             yield group
             group = []
     if group:
@@ -113,12 +103,12 @@ def _context(found: Trace | FbragError) -> tuple[int, ...]:
     return () if isinstance(found, FbragError) else tuple(excerpt.position for excerpt in found.context)
 
 
-def how_many_pay(session: Session, method: Method, choice: Choice = DEFAULT) -> int:
+def how_many_pay(session: Session, method: Method, models: ModelNames = DEFAULT_MODELS) -> int:
     """Return how many questions at once pay: several where all layers of the method's models are on a GPU, else one (see
     tests/benchmarks/README.md). A model of which nothing is known yet is loaded for it."""
     if not session.on_gpu:
         return 1
-    tools = session.model_tools(choice)
+    tools = session.model_tools(models)
     asked = [method.large(tools), *([tools.small()] if method.needs_small else [])]
     layers = [(each.info.gpu_layers or "0/1").split("/") for each in asked]  # of a server they are not known
     return AT_ONCE_ON_GPU if all(on_gpu == of_all for on_gpu, of_all in layers) else 1

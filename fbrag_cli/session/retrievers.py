@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.errors import FbragError
 from fbrag_cli.progress import Event, Listener
+from fbrag_cli.query import DEFAULT_RETRIEVER
 from fbrag_cli.session.placement import loading
 from fbrag_cli.session.settings import ModelSettings
 from fbrag_cli.session.shelf import Lease, Shelf
@@ -27,12 +28,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from fbrag_cli.corpus import Passage
-    from fbrag_cli.indexing.collect import Collection
+    from fbrag_cli.query import Collection
     from fbrag_cli.retrieval import Comparing, Retriever
     from fbrag_cli.retrieval.dense import Embedder
     from fbrag_cli.storage.cache import Cache
 
-BM25 = "bm25"
 
 _MOST = 8  # retrievers over embeddings that are kept for a next question
 
@@ -65,7 +65,7 @@ class Retrievers:
         Raises FbragError: model_missing, model_corrupt, usage for a model that gives no embeddings or has no such weights. Raises
         the error of a requested cancellation.
         """
-        if name == BM25:
+        if name == DEFAULT_RETRIEVER:
             return collection.retriever
         base, weights = _parsed(name)
         listener = lease.listener
@@ -77,7 +77,7 @@ class Retrievers:
     @staticmethod
     def check(name: str) -> None:
         """Check the name of a retriever; nothing is loaded. Raises FbragError as `over` for one that is not on this machine."""
-        if name == BM25:
+        if name == DEFAULT_RETRIEVER:
             return
         base, _ = _parsed(name)
         if base.endswith(".gguf"):
@@ -85,7 +85,7 @@ class Retrievers:
             return
         from fbrag_cli.retrieval.sentence_model import folder_of
 
-        if (near := closest(name, [BM25])) and not os.path.exists(name):
+        if (near := closest(name, [DEFAULT_RETRIEVER])) and not os.path.exists(name):
             raise FbragError("usage", f"there is no retriever {name}", f"did you mean {near}?")
         folder_of(base)
 

@@ -1,10 +1,11 @@
-"""`Session`: what questions share, whatever front asks. Documents are read, and models stay loaded from question to question."""
+"""`Session`: answers queries, whatever front asks. Documents are read once, and models stay loaded from question to question."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from functools import cached_property, partial
 from os import PathLike
 from pathlib import Path
@@ -15,39 +16,30 @@ from fbrag_cli.generation.process import set_environment
 from fbrag_cli.generation.server.address import is_server
 from fbrag_cli.methods.choosing import choose_method
 from fbrag_cli.methods.knobs import settings_of
-from fbrag_cli.methods.method import Method, ModelTools, Role
+from fbrag_cli.methods.method import Method, ModelTools, Role, Tools
 from fbrag_cli.methods.registry import DEFAULT as FB_RAG
 from fbrag_cli.methods.registry import find_method
 from fbrag_cli.progress import Event, Listener, stage
-from fbrag_cli.session.asked import Asked, warn
+from fbrag_cli.query import DEFAULT_MODELS, DEFAULT_RETRIEVER, ModelNames, Query
 from fbrag_cli.session.models import Fetch, Models
 from fbrag_cli.session.placement import check_gpu
-from fbrag_cli.session.retrievers import BM25, Retrievers
+from fbrag_cli.session.retrievers import Retrievers
 from fbrag_cli.session.settings import CacheSettings, DocumentSettings, ModelSettings
 from fbrag_cli.session.shelf import Lease
 from fbrag_cli.storage.files import sha256_of
+from fbrag_cli.text.printable import counted
+from fbrag_cli.trace import Stage, Trace
 
 if TYPE_CHECKING:
     from fbrag_cli.generation.cached import CachedGenerator, Reuse
-    from fbrag_cli.generation.generator import Generator
-    from fbrag_cli.indexing.collect import Collection
+    from fbrag_cli.generation.generator import Generator, ModelInfo
     from fbrag_cli.indexing.entry import ReadSettings
+    from fbrag_cli.query import Collection
     from fbrag_cli.retrieval import Retriever
     from fbrag_cli.storage.cache import Cache
-    from fbrag_cli.trace import Trace
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
-    """Names of the models and of the retriever for a question. None: the default pair of the session."""
-
-    small: str | None = None
-    large: str | None = None
-    retriever: str = BM25
-
-
-#: The default pair, and BM25.
-DEFAULT = Choice()
+_INSTEAD = "models that answer at once: fbrag models list --all"
+_AT_THE_SERVER = "turn thinking off at the server, or take another of its models"
 
 
 class Session:
@@ -175,48 +167,64 @@ class Session:
         warn(tuple(each for document in collection.corpus.documents for each in document.warnings), listener)
         return replace(collection, seconds=watch.seconds)
 
+    def names(self, models: ModelNames = DEFAULT_MODELS) -> tuple[str, str]:
+        """Return the names of the small and of the large model."""
+        small, large = self.models.default_pair
+        return models.small or small, models.large or large
+
+    def check(
+        self,
+        method: type[Method] | Method,
+        models: ModelNames = DEFAULT_MODELS,
+        retriever: str = DEFAULT_RETRIEVER,
+        *,
+        answering: bool = True,
+    ) -> None:
+        """Check the names of the models, the retriever and the trained parts that a method needs; nothing is fetched or loaded.
+
+        answering: whether the large model is asked for an answer. Raises FbragError for a name that nothing has.
+        """
+        self.models.check(self._asked(method, models, answering=answering))
+        self.retrievers.check(retriever)
+        if isinstance(method, Method):
+            method.check()
+
     def prepare(
         self,
         method: type[Method] | Method,
-        choice: Choice = DEFAULT,
+        models: ModelNames = DEFAULT_MODELS,
+        retriever: str = DEFAULT_RETRIEVER,
         *,
         answering: bool = True,
         listener: Listener | None = None,
     ) -> None:
-        """Find the models that the method needs; fetch missing ones. Raises as `check`, before anything is fetched.
+        """Find the models that a method needs, and fetch missing ones. Raises as `check`, before anything is fetched."""
+        self.check(method, models, retriever, answering=answering)
+        if not any(models):
+            self.models.settle(self._asked(method, models, answering=answering), listener)
+        answers = [self.names(models)[1]] if answering or method.needs_large else []
+        self.models.find(self._asked(method, models, answering=answering), large=answers, listener=listener)
 
-        answering: whether the large one is asked for an answer.
-        """
-        self.check(method, choice, answering=answering)
-        if not (choice.small or choice.large):
-            self.models.settle(self._asked(method, choice, answering=answering), listener)
-        answers = [self.names(choice)[1]] if answering or method.needs_large else []
-        self.models.find(self._asked(method, choice, answering=answering), large=answers, listener=listener)
+    def resolved(self, query: Query) -> Query:
+        """Return the query with the names of its models, and its method as it runs with these models."""
+        names = ModelNames(*self.names(query.models))
+        method = query.method if names.small == names.large else query.method.for_two_models()
+        return replace(query, method=method, models=names)
 
-    def check(self, method: type[Method] | Method, choice: Choice = DEFAULT, *, answering: bool = True) -> None:
-        """Check the names of the models, the retriever and the trained parts that the method needs; nothing is fetched or loaded.
-
-        answering: as for `prepare`. Raises FbragError for a name that nothing has.
-        """
-        self.models.check(self._asked(method, choice, answering=answering))
-        self.retrievers.check(choice.retriever)
-        if isinstance(method, Method):
-            method.check()
-
-    def _asked(self, method: type[Method] | Method, choice: Choice, *, answering: bool) -> list[str]:
+    def _asked(self, method: type[Method] | Method, models: ModelNames, *, answering: bool) -> list[str]:
         """Return the names of the models that the method asks."""
-        small, large = self.names(choice)
+        small, large = self.names(models)
         return [*([small] if method.needs_small else []), *([large] if answering or method.needs_large else [])]
 
-    def identities(self, method: type[Method] | Method, choice: Choice = DEFAULT) -> dict[str, str]:
+    def identities(self, method: type[Method] | Method, models: ModelNames = DEFAULT_MODELS) -> dict[str, str]:
         """Return the models that the method asks, by role: their names, and what identifies them."""
-        names = zip(("small", "large"), self.names(choice), strict=True)
+        names = zip(("small", "large"), self.names(models), strict=True)
         asked = ((role, self.models.identity(name)) for role, name in names if role == "large" or method.needs_small)
         return {role: " ".join(map(str, identity[:2])) for role, identity in asked}
 
-    def name_servers(self, method: Method, choice: Choice = DEFAULT) -> None:
+    def name_servers(self, method: Method, models: ModelNames = DEFAULT_MODELS) -> None:
         """Say where the text goes, for models that are servers and that other processes ask. No text is sent."""
-        for name in filter(is_server, self.names(choice)[0 if method.needs_small else 1 :]):
+        for name in filter(is_server, self.names(models)[0 if method.needs_small else 1 :]):
             self.models.load(name)
 
     def run_at_once(self, n: int) -> None:
@@ -225,67 +233,135 @@ class Session:
 
     # -- a question ------------------------------------------------------------------------------------------------------
 
-    def ask(
-        self,
-        question: str,
-        collection: Collection,
-        method: Method,
-        choice: Choice = DEFAULT,
-        listener: Listener | None = None,
-        *,
-        answering: bool = True,
-    ) -> Asked:
-        """Return the question, which runs nothing yet: `ask(...).answer()` returns the trace with the answer.
+    def ask(self, query: Query, listener: Listener | None = None) -> Trace:
+        """Answer a question: run all three stages. Raises as `retrieve`."""
+        return self.answer(self.retrieve(query, listener), listener)
+
+    def retrieve(self, query: Query, listener: Listener | None = None, *, answering: bool = True) -> Trace:
+        """Run Stages I and II. Return the trace without an answer. Missing models are fetched first.
 
         listener: receives the progress and the warnings, and can stop the question; None for that of the session. answering:
-        whether an answer follows what is retrieved.
+        whether `answer` follows; the large model is then loaded ahead. Raises what the method, its models and its retriever
+        raise, and the error of a requested cancellation.
         """
-        return Asked(
-            session=self,
-            question=question,
-            collection=collection,
-            method=self.suited(method, choice),
-            choice=choice,
-            listener=listener or self.listener,
-            answering=answering,
+        from fbrag_cli.retrieval import Counting
+
+        listener = listener or self.listener
+        self.prepare(query.method, query.models, query.retriever, answering=answering, listener=listener)
+        query = self.resolved(query)
+        with self._tools(query, listener, ahead=answering) as tools:
+            before = tools.load_seconds()
+            trace = query.method.retrieve(query, tools)
+            load = Stage("load", tools.load_seconds() - before)
+        if trace.forward:
+            listener.progress(Event("forward", "sampled", about=trace))
+        warn(trace.warnings, listener)
+        collection = query.collection
+        trace = replace(
+            trace,
+            stages=(Stage("read", collection.seconds), load, *trace.stages),
+            warnings=(*collection.warnings, *trace.warnings),
+            cached=(*collection.cached, *trace.cached),
+            absent=tools.retriever.lacks(query.text) if isinstance(tools.retriever, Counting) else (),
         )
+        return trace if answering else self._with_thoughts(trace)
 
-    def suited(self, method: Method, choice: Choice = DEFAULT) -> Method:
-        """Return the method as it runs with these models."""
-        small, large = self.names(choice)
-        return method if small == large else method.for_two_models()
+    def answer(self, trace: Trace, listener: Listener | None = None) -> Trace:
+        """Run Stage III on what `retrieve` has returned. Return the trace with the answer. Raises as `retrieve`."""
+        listener = listener or self.listener
+        with self._tools(trace.query, listener) as tools:
+            before = tools.load_seconds()
+            answered = trace.method.answer(trace, tools)
+            seconds = tools.load_seconds() - before
+        warn(answered.warnings[len(trace.warnings) :], listener)
+        stages = (replace(each, seconds=each.seconds + seconds) if each.name == "load" else each for each in answered.stages)
+        return self._with_thoughts(replace(answered, stages=tuple(stages)))
 
-    def large(self, choice: Choice = DEFAULT) -> CachedGenerator:
+    def prompts(self, trace: Trace) -> Iterator[tuple[str, str]]:
+        """Yield a title and the exact prompt of each model, in the order in which the method asks them. Raises as `retrieve`."""
+        method = trace.method
+        with self._tools(trace.query, self.listener) as tools:
+            large = tools.large()
+            if trace.forward:
+                title, model = ("small model", tools.small()) if method.needs_small else ("large model, first", large)
+                yield title, model.written(trace.forward.turns)
+            yield "large model", large.written(method.turns(method.fitted(trace, large)))
+            if fallback := method.fallback(trace):
+                method, trace = fallback
+                yield "large model, where it declines", large.written(method.turns(method.fitted(trace, large)))
+
+    def count_tokens(self, text: str, query: Query) -> int:
+        """Return the number of tokens of a text, as the model that looks forward reads it. That model is loaded for it."""
+        with self._tools(query, self.listener) as tools:
+            return (tools.small() if query.method.needs_small else tools.large()).count_tokens(text)
+
+    def retriever(self, collection: Collection, name: str = DEFAULT_RETRIEVER, listener: Listener | None = None) -> Retriever:
+        """Return the retriever of a collection. Raises as `Retrievers.over`, and the error of a requested cancellation."""
+        with Lease(listener or self.listener) as lease:
+            return self.retrievers.over(collection, name, lease)
+
+    def large(self, models: ModelNames = DEFAULT_MODELS) -> CachedGenerator:
         """Return the large model. Its answers come from the cache where they can; else it is loaded."""
-        return self._generator(self.names(choice)[1])
+        return self._generator(self.names(models)[1])
 
     def forget(self) -> None:
         """Drop the replies in memory, as between two documents of a long run."""
         for generator in list(self._cached.values()):  # other threads add to it
             generator.forget()
 
-    def report_thoughts(self, thoughts: Mapping[str, str]) -> None:
-        """Warn of each model that thinks, by its name, once in this session."""
+    def _with_thoughts(self, trace: Trace) -> Trace:
+        """Return the trace with a warning for each model that has thought. Each is reported once in a session."""
+        thoughts = warnings_of_thoughts(trace)
         for name, warning in thoughts.items():
             if self._thinking.setdefault(name, warning) is warning:
                 self.listener.progress(Event("load", "warning", text=warning))
+        return replace(trace, warnings=(*trace.warnings, *thoughts.values()))
 
-    # -- what a question needs -------------------------------------------------------------------------------------------
+    # -- models ----------------------------------------------------------------------------------------------------------
 
-    def names(self, choice: Choice = DEFAULT) -> tuple[str, str]:
-        """Return the names of the small and of the large model."""
-        small, large = self.models.default_pair
-        return choice.small or small, choice.large or large
+    @contextmanager
+    def _tools(self, query: Query, listener: Listener, *, ahead: bool = False) -> Iterator[Tools]:
+        """Yield the tools of a method. What they load is held until the block ends.
+
+        ahead: whether the large model is loaded ahead once another one is there.
+        """
+        running = ""
+
+        def report(event: Event) -> None:
+            nonlocal running
+            if event.kind in ("start", "done"):
+                running = event.stage if event.kind == "start" else ""
+            listener.progress(event)
+
+        def loaded(adapter: Path | None) -> None:
+            if running:  # the stage that waited for the model
+                listener.progress(Event(running, "start"))
+            if ahead and adapter is None:
+                self.models.begin(self.names(query.models)[1], listener)
+
+        with Lease(listener) as lease:
+            retriever = self.retrievers.over(query.collection, query.retriever, lease)
+            models = self.model_tools(query.models, lease, loaded)
+            yield Tools(
+                corpus=query.corpus,
+                retriever=retriever,
+                progress=report,
+                cancellation=listener.cancellation,
+                model=models.model,
+                part=models.part,
+                digest=models.digest,
+                load_seconds=models.load_seconds,
+            )
 
     def model_tools(
-        self, choice: Choice, lease: Lease | None = None, loaded: Callable[[Path | None], object] = lambda adapter: None
+        self, names: ModelNames, lease: Lease | None = None, loaded: Callable[[Path | None], object] = lambda adapter: None
     ) -> ModelTools:
         """Return the models and the trained parts that a method may ask for.
 
         lease: holds them; None: they are held until `close`. loaded: called with the adapter, or None, after a model was loaded.
         """
         held = lease or Lease(self.listener)
-        names = dict(zip(("small", "large"), self.names(choice), strict=True))
+        by_role = dict(zip(("small", "large"), self.names(names), strict=True))
 
         def load(name: str, adapter: Path | None) -> Generator:
             was_loaded = self.models.has(name, adapter)
@@ -295,19 +371,14 @@ class Session:
             return generator
 
         def model(role: Role, adapter: Path | None = None) -> Generator:
-            return self._generator(names[role], adapter, held.listener).loaded_by(partial(load, names[role], adapter))
+            return self._generator(by_role[role], adapter, held.listener).loaded_by(partial(load, by_role[role], adapter))
 
         return ModelTools(
             model=model,
             part=partial(self.models.part, lease=held),
-            digest=lambda: self.models.digest(names["large"], held),
+            digest=lambda: self.models.digest(by_role["large"], held),
             load_seconds=lambda: held.seconds,
         )
-
-    def retriever(self, collection: Collection, choice: Choice, listener: Listener) -> Retriever:
-        """Return the retriever of a collection. Raises as `Retrievers.over`, and the error of a requested cancellation."""
-        with Lease(listener) as lease:
-            return self.retrievers.over(collection, choice.retriever, lease)
 
     def _generator(self, name: str, adapter: Path | None = None, listener: Listener | None = None) -> CachedGenerator:
         from fbrag_cli.generation.cached import CachedGenerator
@@ -317,6 +388,28 @@ class Session:
             generator = CachedGenerator(partial(self.models.load, name, adapter), self.cache, identity, self._reuse)
             self._cached.setdefault((name, adapter), generator)
         return self._cached[name, adapter]
+
+
+def warnings_of_thoughts(trace: Trace) -> dict[str, str]:
+    """Return a warning for each model that has thought for this question, by its name. What came from the cache took no time."""
+    looks = "small" if "small" in trace.models else "large"
+    models = {"forward": (looks, "samples"), "answer": ("large", "answer")}
+    totals: dict[ModelInfo, int] = {}
+    for each in trace.stages:
+        role, cached = models.get(each.name, ("", ""))
+        if each.thought_tokens and cached not in trace.cached:
+            totals[trace.models[role]] = totals.get(trace.models[role], 0) + each.thought_tokens
+    return {
+        model.name: f"{model.name} thinks before it answers, although it was told not to: {counted(n, 'token')} of thought are "
+        f"left out; it takes longer ({_INSTEAD if model.gpu_layers else _AT_THE_SERVER})"
+        for model, n in totals.items()
+    }
+
+
+def warn(warnings: tuple[str, ...], listener: Listener) -> None:
+    """Report warnings of a reading or of a question."""
+    for warning in warnings:
+        listener.progress(Event("answer", "warning", text=warning))
 
 
 def _reading(settings: DocumentSettings, chunk_words: int, password: str | None = None) -> ReadSettings:
@@ -353,4 +446,4 @@ def ask(
             method, settings = choose_method(method, settings, on_gpu=session.on_gpu), {}
         method = replace(method, **settings)
         collection = session.collect([os.fspath(path) for path in paths], chunk_words=method.chunk_words)
-        return session.ask(question, collection, method).answer()
+        return session.ask(Query(question, collection, method))

@@ -10,7 +10,7 @@ from fbrag_cli.corpus import Corpus, build_corpus
 from fbrag_cli.documents.document import Content, Document, Extracted
 from fbrag_cli.evaluation import metrics
 from fbrag_cli.evaluation.datasets import Example
-from fbrag_cli.indexing.collect import Collection
+from fbrag_cli.query import Collection
 from fbrag_cli.retrieval.bm25 import BM25
 from fbrag_cli.retrieval.ranking import best
 from fbrag_cli.text.languages import detect

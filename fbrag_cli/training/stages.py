@@ -21,7 +21,7 @@ from fbrag_cli import __version__
 from fbrag_cli.errors import FbragError
 from fbrag_cli.methods.parts import PartsFormat
 from fbrag_cli.progress import Event, Listener, stage
-from fbrag_cli.session.session import DEFAULT, Choice, Session
+from fbrag_cli.session.session import Session
 from fbrag_cli.storage.files import not_writable, read_small, sha256_of, whole_file
 from fbrag_cli.storage.rows import Row, RowFile, open_rows
 from fbrag_cli.text.languages import detect
@@ -52,10 +52,10 @@ class Work:
     restart: bool = False
     at_once: int | None = 1
 
-    def model(self, role: str, choice: Choice = DEFAULT) -> dict[str, str]:
+    def model(self, role: str) -> dict[str, str]:
         """Return the name of the model in a role ("small", "large") and the SHA-256 of its file. Of a server, which has no
         file, return its address and the name of its model."""
-        name, models = self.session.names(choice)[role == "large"], self.session.models
+        name, models = self.session.names()[role == "large"], self.session.models
         if (digest := models.digest(name)) is None:
             name, digest = map(str, models.identity(name)[:2])
         return {"name": name, "sha256": digest}

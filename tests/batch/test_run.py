@@ -10,7 +10,6 @@ from fbrag_cli.batch.jobs import Job, Question, every
 from fbrag_cli.batch.run import BatchSettings, rows
 from fbrag_cli.methods.fb_rag.vanilla import Vanilla
 from fbrag_cli.progress import Listener
-from fbrag_cli.session.session import Choice
 from fbrag_cli.session.settings import DocumentSettings
 from tests.evaluation.test_runner import Bench
 
@@ -21,8 +20,7 @@ def test_memory_does_not_grow_with_the_rows(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("The brig sailed at noon.", "utf-8")
     questions = [Question(str(i), f"{i} " + "When? " * (_LONG // 6)) for i in range(60)]
     jobs: list[Job] = every([(str(tmp_path / "a.txt"),)], questions)
-    choice = Choice(small="small", large="large")
-    settings = BatchSettings(method=Vanilla(select=1), choice=choice, reading=DocumentSettings(), at_once=1, models={})
+    settings = BatchSettings(method=Vanilla(select=1), retriever="bm25", reading=DocumentSettings(), at_once=1, models={})
     bench = Bench()
     with bench.session() as session:
         sizes = []

@@ -56,6 +56,7 @@ from fbrag_cli.text.words import word_spans
 from fbrag_cli.trace import Trace
 from fbrag_cli.training.questions import GoldQuestion, Pool
 from fbrag_cli.training.rows import read_material
+from tests.methods.scripted import retrieved
 
 NQ, LONG_TAIL = (BENCH.parent / "train" / f"{name}.jsonl.gz" for name in ("nq", "longtail"))
 LAST = 60  # questions of each set of LongTailQA, which train nothing
@@ -202,7 +203,7 @@ class ScoredOnce:
 
 def answered(question: GoldQuestion, name: str, method: Method, asked: Passages, tools: Tools) -> dict[str, Any]:
     started = perf_counter()
-    trace = method.answer(method.retrieve(question.text, tools), tools)
+    trace = method.answer(retrieved(method, question.text, tools), tools)
     seconds, reduction = perf_counter() - started, _reduction(trace)
     return {
         "id": question.id,

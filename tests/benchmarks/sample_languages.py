@@ -39,6 +39,7 @@ from fbrag_cli.retrieval.bm25 import BM25
 from fbrag_cli.retrieval.dense import Dense
 from fbrag_cli.retrieval.ranking import best
 from fbrag_cli.text.languages import detect
+from tests.methods.scripted import retrieved
 
 AT = (1, 3, 5, 10)
 
@@ -101,7 +102,8 @@ def indexed(text: str, chunk_words: int) -> tuple[Corpus, BM25]:
 def measured(name: str, row: dict[str, Any], method: FBRag, small: Generator, chunk_words: int) -> dict[str, Any]:
     """Return a question's row. chunk_words: 0 where a chunk is a paragraph."""
     corpus, bm25 = indexed(row["context"], chunk_words)
-    trace = method.retrieve(
+    trace = retrieved(
+        method,
         row["input"],
         Tools(
             corpus=corpus,

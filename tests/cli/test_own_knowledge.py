@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from fbrag_cli.cli.question import Question, planned
+from fbrag_cli.cli.question import planned
 from fbrag_cli.documents.load import load
 from fbrag_cli.indexing.collect import collect_text
 from fbrag_cli.methods.alone.closed_book import ClosedBook
 from fbrag_cli.methods.alone.genread import GenRead
 from fbrag_cli.methods.alone.refeed import Refeed
 from fbrag_cli.methods.method import Method
+from fbrag_cli.query import Query
 from fbrag_cli.session.forecast import _words_read
-from fbrag_cli.session.session import DEFAULT
 from tests.conftest import INQUIRY, Run
 
 QUESTION = "Who was the master of the ship?"
@@ -90,8 +90,7 @@ def test_refeed_answers_from_chunks_that_its_first_answer_raises(fbrag_cached: R
 )
 def test_the_plan_and_the_forecast_are_of_what_is_read(method: Method, plan: str, words: dict[str, float]) -> None:
     collection = collect_text(load(str(INQUIRY)))
-    question = Question(text="Who?", collection=collection, plain=method, method=method, choice=DEFAULT)
-    assert planned(question, "text").endswith(f" chunks: {plan}")
+    assert planned(Query("Who?", collection, method), "text").endswith(f" chunks: {plan}")
     assert _words_read(method, collection.corpus) == words
 
 

@@ -18,7 +18,9 @@ from fbrag_cli.cli.live import Preview, Region
 from fbrag_cli.cli.method_options import with_preset
 from fbrag_cli.errors import FbragError
 from fbrag_cli.indexing.collect import collect_text
+from fbrag_cli.methods.fb_rag.vanilla import Vanilla
 from fbrag_cli.progress import Event
+from fbrag_cli.query import Query
 from fbrag_cli.session import forecast
 from fbrag_cli.session.forecast import KIND, Forecast
 from fbrag_cli.storage.cache import Cache
@@ -123,7 +125,7 @@ def test_a_region_follows_a_change_of_size(terminal: Terminal) -> None:
 @pytest.mark.parametrize("columns", [8, 30, 60, 100])
 @pytest.mark.parametrize("rows", [0, 1, 2, 5, 30])
 def test_a_preview_fits_the_terminal(text: str, question: str, columns: int, rows: int) -> None:
-    preview = Preview(question, collect_text(document(text, "a long name of a document 文件.txt"), 60))
+    preview = Preview(Query(question, collect_text(document(text, "a long name of a document 文件.txt"), 60), Vanilla()))
     preview.update(Event("recall", "ranked", positions=(0, 1)))
     preview.update(Event("answer", "text", text="It was the cook, who 生病了 and could not work. " * 9))
     lines = preview.lines(columns, rows)
@@ -132,7 +134,7 @@ def test_a_preview_fits_the_terminal(text: str, question: str, columns: int, row
 
 
 def test_a_preview_has_the_place_and_the_best_line_of_each_chunk() -> None:
-    preview = Preview("Who was ill?", collect_text(document(ENGLISH, "ship.txt"), 60))
+    preview = Preview(Query("Who was ill?", collect_text(document(ENGLISH, "ship.txt"), 60), Vanilla()))
     assert preview.lines(60, 20) == []
     preview.update(Event("recall", "ranked", positions=(6,)))
     heading, place, line = preview.lines(60, 20)
@@ -145,7 +147,7 @@ def test_a_preview_has_the_place_and_the_best_line_of_each_chunk() -> None:
 def test_what_is_nearest_is_a_whole_sentence(columns: int) -> None:
     sentence = "Her ballast was pig iron, with shingle on top of it to fill the ends, and nobody had looked at it for nine years."
     text = "\n".join(wrap(f"She was built at Dunlathe. {sentence} She drew thirteen feet. {'The cook slept well. ' * 60}", 44))
-    preview = Preview("What was the ballast made of?", collect_text(document(text, "ship.txt"), 60))
+    preview = Preview(Query("What was the ballast made of?", collect_text(document(text, "ship.txt"), 60), Vanilla()))
     preview.update(Event("recall", "ranked", positions=(0,)))
     heading, place, *lines = preview.lines(columns, 20)
     assert (heading, place) == ("Nearest to the question:", "ship.txt:1-4")
@@ -159,20 +161,20 @@ def test_of_a_text_without_sentences_the_nearest_line_is_shown() -> None:
         + "\nballast, pig iron, Ironhythe\n\n"
         + "The cook slept. " * 90
     )
-    preview = Preview("What was the ballast made of?", collect_text(document(rows, "ship.csv"), 130))
+    preview = Preview(Query("What was the ballast made of?", collect_text(document(rows, "ship.csv"), 130), Vanilla()))
     preview.update(Event("recall", "ranked", positions=(0,)))
     assert preview.lines(60, 20)[2:] == ["    ballast, pig iron, Ironhythe"]
 
 
 def test_the_nearest_line_ends_with_its_sentence() -> None:
     rows = "\n".join(f"lamp {n}, copper, Dunlathe" for n in range(30)) + "\nballast, pig iron。" + "The cook slept。" * 90
-    preview = Preview("What was the ballast made of?", collect_text(document(rows, "ship.txt"), 130))
+    preview = Preview(Query("What was the ballast made of?", collect_text(document(rows, "ship.txt"), 130), Vanilla()))
     preview.update(Event("recall", "ranked", positions=(0,)))
     assert preview.lines(60, 20)[2:] == ["    ballast, pig iron。"]
 
 
 def test_the_end_of_the_answer_comes_before_the_nearest_chunks() -> None:
-    preview = Preview("Who was ill?", collect_text(document(ENGLISH, "ship.txt"), 60))
+    preview = Preview(Query("Who was ill?", collect_text(document(ENGLISH, "ship.txt"), 60), Vanilla()))
     preview.update(Event("recall", "ranked", positions=(1,)))
     preview.update(Event("answer", "text", text="\n" + "word " * 60 + "end"))
     assert preview.lines(60, 20)[:1] == ["Nearest to the question:"]
@@ -183,7 +185,11 @@ def test_the_end_of_the_answer_comes_before_the_nearest_chunks() -> None:
 
 
 def test_hostile_text_is_shown_in_a_preview_and_not_obeyed() -> None:
-    preview = Preview("Who was ill?", collect_text(document("The cook\x1b[2J was ill\u202e today. " * 20, "a\x1b[31mb.txt"), 60))
+    preview = Preview(
+        Query(
+            "Who was ill?", collect_text(document("The cook\x1b[2J was ill\u202e today. " * 20, "a\x1b[31mb.txt"), 60), Vanilla()
+        )
+    )
     preview.update(Event("recall", "ranked", positions=(0,)))
     preview.update(Event("answer", "text", text="\x1b]0;title\x07 cook\r\tx"))
     shown = preview.lines(60, 20)

@@ -7,10 +7,11 @@ import threading
 import pytest
 
 from fbrag_cli.cli.console import Console
-from fbrag_cli.cli.live import Preview
-from fbrag_cli.cli.progress_line import progress_line
+from fbrag_cli.cli.live import Preview, progress_line
 from fbrag_cli.indexing.collect import collect_text
+from fbrag_cli.methods.fb_rag.vanilla import Vanilla
 from fbrag_cli.progress import Event
+from fbrag_cli.query import Query
 from tests.test_corpus import document
 
 
@@ -18,12 +19,12 @@ def test_the_bar_of_a_stage_ends_with_it_below_a_preview(monkeypatch: pytest.Mon
     pty = pytest.importorskip("pty", reason="Windows has no pseudo-terminals")
     master, slave = pty.openpty()
     monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setattr("fbrag_cli.cli.progress_line.SHOW_AFTER_SECONDS", 0)
+    monkeypatch.setattr("fbrag_cli.cli.live.SHOW_AFTER_SECONDS", 0)
     with os.fdopen(slave, "w", encoding="utf-8") as stream:
         monkeypatch.setattr(sys, "stderr", stream)
         before = threading.enumerate()
         with progress_line(Console()) as line:
-            line.preview = Preview("Who?", collect_text(document("The cook was ill. " * 20, "ship.txt"), 60))
+            line.preview = Preview(Query("Who?", collect_text(document("The cook was ill. " * 20, "ship.txt"), 60), Vanilla()))
             line(Event("embed", "start"))
             line(Event("embed", "progress", 16, 64))
             (drawing,) = [thread for thread in threading.enumerate() if thread not in before]  # rich draws the bar

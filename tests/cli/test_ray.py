@@ -184,7 +184,6 @@ def test_a_document_that_ends_its_worker_has_rows_of_errors(cluster: Any, folder
     from fbrag_cli.batch.run import BatchSettings
     from fbrag_cli.methods.fb_rag.order_preserving import OrderPreserving
     from fbrag_cli.progress import Listener
-    from fbrag_cli.session.session import Choice
     from fbrag_cli.session.settings import CacheSettings, DocumentSettings, ModelSettings
 
     class Worker:
@@ -199,7 +198,7 @@ def test_a_document_that_ends_its_worker_has_rows_of_errors(cluster: Any, folder
 
     monkeypatch.setattr(on_ray, "_Worker", Worker)
     monkeypatch.setattr(on_ray, "_RETRIES", 2)
-    settings = BatchSettings(method=OrderPreserving(), choice=Choice(), reading=DocumentSettings(), models={})
+    settings = BatchSettings(method=OrderPreserving(), retriever="bm25", reading=DocumentSettings(), models={})
     models = ModelSettings(gpu="off", threads=1)
     setup = on_ray.Setup(settings=settings, models=models, cache=CacheSettings(), offline=True, folder=str(folder))
     jobs = [Job((name,), Question(str(i), "Who?")) for name in ("a", "deadly", "b", "c") for i in range(3)]

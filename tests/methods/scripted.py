@@ -10,9 +10,11 @@ from typing import Any
 from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.corpus import Corpus
 from fbrag_cli.generation.generator import Call, Finish, Generation, Generations, Generator, ModelInfo, Sampling, Turn
-from fbrag_cli.methods.method import Role, Tools
+from fbrag_cli.methods.method import Method, Role, Tools
 from fbrag_cli.progress import silent
+from fbrag_cli.query import Collection, Query
 from fbrag_cli.retrieval.bm25 import BM25
+from fbrag_cli.trace import Trace
 
 
 @dataclass
@@ -46,6 +48,11 @@ class Scripted:
 
     def count_tokens(self, text: str) -> int:
         return len(text.split())
+
+
+def retrieved(method: Method, question: str, given: Tools) -> Trace:
+    """What a method retrieves for a question, from the corpus of its tools."""
+    return method.retrieve(Query(question, Collection(given.corpus, given.retriever), method), given)
 
 
 def tools(

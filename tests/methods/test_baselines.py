@@ -24,7 +24,7 @@ from fbrag_cli.methods.registry import METHODS, find_method, names
 from fbrag_cli.progress import Event
 from fbrag_cli.render.as_json import explanation
 from fbrag_cli.trace import Trace
-from tests.methods.scripted import Scripted, tools
+from tests.methods.scripted import Scripted, retrieved, tools
 
 FILLER = "grey water lay flat under low cloud all that watch"
 CHUNKS = [FILLER] * 10
@@ -42,7 +42,7 @@ def run(name: str, corpus: Corpus, large: Scripted, **settings: int | bool | Tem
     kind = find_method(name)
     selects = {"select": 2} if issubclass(kind, ChunkMethod) else {}
     method = kind(**selects, **settings)  # type: ignore[arg-type]
-    trace = method.retrieve(QUESTION, tools(corpus, large=large if kind.needs_large else None))
+    trace = retrieved(method, QUESTION, tools(corpus, large=large if kind.needs_large else None))
     assert trace.answer is None
     return method.answer(trace, tools(corpus, large=large))
 
@@ -89,7 +89,7 @@ def test_a_window_over_the_end_of_a_chunk_lifts_both_chunks() -> None:
 
     def selected(weight: float) -> set[int]:
         method = OrderPreserving(select=2, window_weight=weight)
-        return set(method.retrieve("Which captain lost the sealed lantern?", tools(corpus)).selected)
+        return set(retrieved(method, "Which captain lost the sealed lantern?", tools(corpus)).selected)
 
     assert (selected(0), selected(1)) == ({5, 20}, {4, 5})
 
@@ -98,7 +98,7 @@ def test_windows_need_bm25(corpus: Corpus) -> None:
     given = tools(corpus)
     dense: Any = SimpleNamespace(name="dense:mini", scores=given.retriever.scores, excerpt_scores=given.retriever.excerpt_scores)
     with pytest.raises(FbragError, match="bm25, not dense:mini"):
-        OrderPreserving(window_weight=0.6).retrieve(QUESTION, replace(given, retriever=dense))
+        retrieved(OrderPreserving(window_weight=0.6), QUESTION, replace(given, retriever=dense))
 
 
 @pytest.mark.parametrize("name", [name for name in names() if name not in ("fb-rag", "r2ag")])
@@ -129,7 +129,7 @@ def test_long_context_reads_everything(corpus: Corpus) -> None:
     assert trace.selected == tuple(range(10))
     assert trace.warnings == ()
     method = LongContext()
-    assert method.retrieve("Xyzzy?", tools(corpus)).warnings == ()
+    assert retrieved(method, "Xyzzy?", tools(corpus)).warnings == ()
 
 
 def test_long_context_cuts_the_middle_of_what_exceeds_the_window_and_says_so(corpus: Corpus) -> None:
@@ -185,7 +185,7 @@ def test_self_route_sends_the_text_of_the_answer_and_not_of_the_reply_that_decli
     events: list[Event] = []
     given = replace(tools(corpus, large=Declines(["x"])), progress=events.append)
     method = SelfRoute(select=2, max_tokens=16)
-    trace = method.answer(method.retrieve(QUESTION, given), given)
+    trace = method.answer(retrieved(method, QUESTION, given), given)
     assert trace.facts["route"] == route
     assert "".join(event.text for event in events if event.kind == "text") == trace.answer == "Skerrow, by the log"
     assert ("answer", "start") in [(event.stage, event.kind) for event in events]

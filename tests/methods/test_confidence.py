@@ -13,7 +13,7 @@ from fbrag_cli.methods.fb_rag.fb_rag import FBRag
 from fbrag_cli.methods.fb_rag.order_preserving import OrderPreserving
 from fbrag_cli.methods.method import DECLINED, SURE, agreement, judged
 from fbrag_cli.trace import Trace
-from tests.methods.scripted import Scripted, tools
+from tests.methods.scripted import Scripted, retrieved, tools
 
 QUESTION = "Where was the man born who sealed the lantern?"
 
@@ -21,7 +21,7 @@ QUESTION = "Where was the man born who sealed the lantern?"
 def answered(answer: str, *samples: str, language: str = "en", question: str = QUESTION) -> Trace:
     text = "The lantern was sealed by Tobias Wrenn. Wrenn was born at Skerrow."
     corpus = build_corpus([Document.of("d", "d", Extracted(Content(text), "text/plain"), language=language)])
-    trace = FBRag(samples=len(samples)).retrieve(question, tools(corpus, Scripted(list(samples))))
+    trace = retrieved(FBRag(samples=len(samples)), question, tools(corpus, Scripted(list(samples))))
     return replace(trace, answer=answer)
 
 
@@ -55,7 +55,7 @@ def test_agreement_in_a_script_without_spaces() -> None:
 def test_without_samples_or_words_of_its_own_nothing_agrees_or_differs() -> None:
     assert agreement(answered("The.", " Skerrow")) is None
     corpus = answered("x", " x").corpus
-    assert agreement(replace(OrderPreserving().retrieve(QUESTION, tools(corpus, Scripted(["x"]))), answer="Skerrow")) is None
+    assert agreement(replace(retrieved(OrderPreserving(), QUESTION, tools(corpus, Scripted(["x"]))), answer="Skerrow")) is None
 
 
 def test_low_confidence_declines_middle_confidence_is_unsure() -> None:

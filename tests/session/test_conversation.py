@@ -12,9 +12,10 @@ from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.documents.document import Content, Document, Extracted
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.generator import QUIET, Call, Generation, Generations, ModelInfo, Sampling, Turn
-from fbrag_cli.indexing.collect import Collection, collect_text
+from fbrag_cli.indexing.collect import collect_text
 from fbrag_cli.methods.fb_rag.order_preserving import OrderPreserving
 from fbrag_cli.progress import Listener
+from fbrag_cli.query import Collection
 from fbrag_cli.session.conversation import Conversation, made_whole, stands_alone
 from fbrag_cli.session.session import Session
 from fbrag_cli.session.settings import ModelSettings
@@ -64,7 +65,7 @@ def writer(session: Session, monkeypatch: pytest.MonkeyPatch) -> Writer:
 
 def answered(conversation: Conversation, typed: str, answer: str | None) -> Trace:
     """Ask, and answer without a model."""
-    trace = conversation.ask(typed, answering=False).retrieve()
+    trace = conversation.session.retrieve(conversation.query(typed), answering=False)
     trace = replace(trace, answer=answer, status="answered" if answer else "not_found")
     conversation.add(typed, trace)
     return trace

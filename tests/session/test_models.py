@@ -14,6 +14,7 @@ from fbrag_cli.generation.scorer import Scorer
 from fbrag_cli.methods.fb_rag.fb_rag import FBRag
 from fbrag_cli.methods.method import OpenScorer
 from fbrag_cli.progress import Event, Listener
+from fbrag_cli.query import Query
 from fbrag_cli.session.models import Models
 from fbrag_cli.session.session import Session
 from fbrag_cli.session.settings import ModelSettings
@@ -98,7 +99,7 @@ def test_a_model_that_was_replaced_by_one_of_its_size_and_time_answers_itself(tm
         os.utime(other, ns=(10**18, 10**18))
         other.replace(path)
         with Session.open(settings, cache) as session:
-            return session.ask("Who sailed?", session.collect([str(document)]), FBRag()).answer()
+            return session.ask(Query("Who sailed?", session.collect([str(document)]), FBRag()))
 
     honest = asked(0.3)
     other = asked(0.5)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,11 +13,12 @@ from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.documents.document import Content, Document, Extracted
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.generator import Generator
-from fbrag_cli.indexing.collect import Collection, collect_text
+from fbrag_cli.indexing.collect import collect_text
 from fbrag_cli.methods.fb_rag.fb_rag import FBRag
 from fbrag_cli.methods.fb_rag.vanilla import Vanilla
-from fbrag_cli.methods.method import ModelTools
+from fbrag_cli.methods.method import Method, ModelTools
 from fbrag_cli.progress import Event, Listener
+from fbrag_cli.query import Collection, Query
 from fbrag_cli.session.questions import answer_all, how_many_pay
 from fbrag_cli.session.session import Session
 from fbrag_cli.trace import Trace
@@ -42,11 +43,15 @@ def told(found: Trace | FbragError) -> tuple[str, str | None, list[str]]:
     return found.question, found.answer, [sample.text for sample in found.samples]
 
 
+def queries(asked: Iterable[tuple[str, Collection]], method: Method = FAST) -> Iterator[Query]:
+    return (Query(question, collection, method) for question, collection in asked)
+
+
 def answers(session: Session, asked: list[tuple[str, Collection]], at_once: int) -> list[tuple[str, str | None, list[str]]]:
     """Of a session without what it has cached."""
     session.cache.clear()
     session.forget()
-    return list(map(told, answer_all(session, asked, FAST, listener=Listener(), at_once=at_once)))
+    return list(map(told, answer_all(session, queries(asked), listener=Listener(), at_once=at_once)))
 
 
 def test_questions_at_once_are_answered_as_one_by_one_and_in_order(session: Session, ships: Collection) -> None:
@@ -66,7 +71,7 @@ def test_a_group_on_a_small_document_is_answered_one_by_one(session: Session, sh
     session.prepare(method)
     stages: list[str] = []
     listener = Listener(progress=lambda event: stages.append(event.stage) if event.kind == "done" else None)
-    traces = answer_all(session, [(question, ships) for question in QUESTIONS], method, listener=listener)
+    traces = answer_all(session, queries([(question, ships) for question in QUESTIONS], method), listener=listener)
     found = [next(traces)]
     assert stages.count("forward") == len(QUESTIONS)
     assert stages.count("answer") < len(QUESTIONS)
@@ -75,7 +80,7 @@ def test_a_group_on_a_small_document_is_answered_one_by_one(session: Session, sh
     alone = []
     for question in QUESTIONS:
         session.forget()
-        alone += answer_all(session, [(question, ships)], method, listener=Listener())
+        alone += answer_all(session, queries([(question, ships)], method), listener=Listener())
     assert [told(each) for each in found] == [told(each) for each in alone]
 
 
@@ -83,7 +88,7 @@ def test_an_error_is_that_of_its_question_alone(session: Session, ships: Collect
     long = ("Where? " * 3000, ships)
     asked = [(QUESTIONS[0], ships), long, (QUESTIONS[1], ships), long]
     for at_once in (1, 2):
-        found = list(answer_all(session, asked, FAST, listener=Listener(), at_once=at_once))
+        found = list(answer_all(session, queries(asked), listener=Listener(), at_once=at_once))
         assert [isinstance(each, Trace) for each in found] == [True, False, True, False]
         assert {each.code for each in found if isinstance(each, FbragError)} == {"prompt_too_long"}
 
@@ -92,7 +97,7 @@ def test_events_reach_the_thread_that_asks_and_no_other(session: Session, ships:
     events: list[tuple[Event, int]] = []
     listener = Listener(progress=lambda event: events.append((event, threading.get_ident())))
     method = Vanilla(select=1, max_tokens=4, answer_anyway=True)
-    traces = list(answer_all(session, [("Xyzzy?", ships), ("Plugh?", ships)] * 2, method, listener=listener, at_once=2))
+    traces = list(answer_all(session, queries([("Xyzzy?", ships), ("Plugh?", ships)] * 2, method), listener=listener, at_once=2))
     assert {thread for _, thread in events} == {threading.get_ident()}
     warnings = [event.text for event, _ in events if event.kind == "warning"]
     assert warnings == [warning for trace in traces if isinstance(trace, Trace) for warning in trace.warnings]
@@ -107,14 +112,14 @@ def test_questions_are_taken_when_they_are_due(session: Session, ships: Collecti
             taken.append(question)
             yield question, ships
 
-    traces = answer_all(session, asked(), FAST, listener=Listener(), at_once=2)
+    traces = answer_all(session, queries(asked()), listener=Listener(), at_once=2)
     first = next(traces)
     assert isinstance(first, Trace)
     assert first.question == QUESTIONS[0]
     assert len(taken) < len(QUESTIONS)
     traces.close()  # type: ignore[attr-defined]
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("ThreadPoolExecutor")]
-    again = answer_all(session, [(QUESTIONS[0], ships)], FAST, listener=Listener(), at_once=2)
+    again = answer_all(session, queries([(QUESTIONS[0], ships)]), listener=Listener(), at_once=2)
     assert [each.answer for each in again if isinstance(each, Trace)] == [first.answer]
 
 
@@ -122,7 +127,7 @@ def test_questions_are_taken_when_they_are_due(session: Session, ships: Collecti
 def test_a_request_to_stop_ends_all_of_them(session: Session, ships: Collection, error: BaseException) -> None:
     cancellation = Cancellation()
     traces = answer_all(
-        session, [(question, ships) for question in QUESTIONS], FAST, listener=Listener(cancellation=cancellation), at_once=3
+        session, queries((question, ships) for question in QUESTIONS), listener=Listener(cancellation=cancellation), at_once=3
     )
     assert isinstance(next(traces), Trace)
     cancellation.request(error)

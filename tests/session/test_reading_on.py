@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from fbrag_cli.methods.fb_rag.fb_rag import FBRag
+from fbrag_cli.query import Query
 from fbrag_cli.session.session import Session
 from fbrag_cli.session.settings import ModelSettings
 from fbrag_cli.storage.cache import Cache
@@ -35,7 +36,7 @@ def session(file: Path, tmp_path: Path) -> Iterator[Session]:
 
 def answered(session: Session, method: FBRag) -> Trace:
     collection = session.collect([str(INQUIRY)], chunk_words=40)
-    return session.ask(QUESTION, collection, method).answer()
+    return session.ask(Query(QUESTION, collection, method))
 
 
 def cost(trace: Trace, name: str) -> Stage:

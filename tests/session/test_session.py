@@ -13,10 +13,13 @@ from fbrag_cli.errors import FbragError
 from fbrag_cli.methods.fb_rag.fb_rag import FBRag
 from fbrag_cli.methods.fb_rag.self_route import SelfRoute
 from fbrag_cli.methods.fb_rag.vanilla import Vanilla
+from fbrag_cli.methods.method import Method
 from fbrag_cli.progress import Event, Listener
-from fbrag_cli.session.session import Choice, Session
+from fbrag_cli.query import ModelNames, Query
+from fbrag_cli.session.session import Session
 from fbrag_cli.session.settings import DocumentSettings, ModelSettings
 from fbrag_cli.storage.cache import Cache
+from fbrag_cli.trace import Trace
 from tests.conftest import INQUIRY, ROOT
 from tests.retrieval import minilm
 
@@ -40,15 +43,15 @@ def session(smollm2: Path, events: list[Event], tmp_path_factory: pytest.TempPat
 def test_a_second_question_finds_the_models_loaded(session: Session) -> None:
     collection = session.collect([str(INQUIRY)], DocumentSettings())
     session.prepare(FAST)
-    first = session.ask(QUESTION, collection, FAST).answer()
+    first = session.ask(Query(QUESTION, collection, FAST))
     assert [stage.name for stage in first.stages] == ["read", "load", "recall", "forward", "select", "answer"]
     assert first.stages[1].seconds > 0
     assert first.absent == ()
     assert (first.status, len(first.samples), len(first.selected)) == ("answered", 2, 2)
-    again = session.ask("Who was her master on horseback?", collection, FAST).answer()
+    again = session.ask(Query("Who was her master on horseback?", collection, FAST))
     assert again.absent == ("horseback",)
     assert again.stages[1].seconds == 0
-    other = session.ask(QUESTION, collection, Vanilla(select=1)).retrieve()
+    other = session.retrieve(Query(QUESTION, collection, Vanilla(select=1)), answering=False)
     assert (other.status, other.samples, len(other.selected)) == ("retrieved", (), 1)
 
 
@@ -59,7 +62,7 @@ def test_a_model_is_loaded_when_it_is_needed_and_the_stage_begins_after_it(smoll
         with Session.open(settings, Cache(tmp_path / "cache"), Listener(progress=events.append)) as fresh:
             collection = fresh.collect([str(INQUIRY)], DocumentSettings())
             fresh.prepare(FAST)
-            trace = fresh.ask(QUESTION, collection, FAST).answer()
+            trace = fresh.ask(Query(QUESTION, collection, FAST))
             assert fresh.device == "" if "answer" in trace.cached else fresh.device
         return [(event.stage, event.kind) for event in events if event.kind in ("start", "done") and event.stage != "read"]
 
@@ -73,7 +76,7 @@ def test_a_run_has_a_listener_of_its_own(session: Session) -> None:
     heard: list[Event] = []
     collection = session.collect([str(INQUIRY)], DocumentSettings())
     method = Vanilla(select=1, max_tokens=8, answer_anyway=True)
-    trace = session.ask("Xyzzy?", collection, method, listener=Listener(progress=heard.append)).answer()
+    trace = session.ask(Query("Xyzzy?", collection, method), Listener(progress=heard.append))
     assert [event.text for event in heard if event.kind == "warning"] == list(trace.warnings)
     assert "no chunk matches the question" in trace.warnings[0]
     assert "".join(event.text for event in heard if event.kind == "text").strip() == trace.answer
@@ -89,7 +92,7 @@ def test_the_same_bytes_read_otherwise_have_scores_of_their_own(tmp_path: Path) 
         collections = [session.collect([str(tmp_path / name)], DocumentSettings(lang=lang), 30) for name, lang in read]
         for asked in ("Who built the Garefowl?", "Was she built by the mate?"):
             for each in collections:
-                scores = session.ask(asked, each, Vanilla(select=1)).retrieve().scores.backward
+                scores = session.retrieve(Query(asked, each, Vanilla(select=1)), answering=False).scores.backward
                 assert scores.tolist() == each.retriever.scores(asked).tolist()
     assert len({each.corpus.fingerprint for each in collections}) == 3
 
@@ -102,32 +105,37 @@ def test_weights_that_a_retriever_cannot_have_are_refused_before_a_text_is_embed
         collection = session.collect([str(INQUIRY)], DocumentSettings())
         for weights, told in (("0:0", "both weights are 0"), ("1:0.3", "has one weight only")):
             with pytest.raises(FbragError, match=told) as caught:
-                session.ask(QUESTION, collection, Vanilla(), Choice(retriever=f"{model}@{weights}")).retrieve()
+                session.retrieve(Query(QUESTION, collection, Vanilla(), retriever=f"{model}@{weights}"), answering=False)
             assert caught.value.code == "usage"
     assert not list(cache.entries("embeddings"))
 
 
 def test_the_prompts_are_those_of_the_method(session: Session) -> None:
     collection = session.collect([str(INQUIRY)], DocumentSettings())
-    vanilla = session.ask(QUESTION, collection, Vanilla(select=2))
-    ((title, prompt),) = vanilla.prompts()
-    best, second = (collection.corpus.chunks[position].text for position in vanilla.retrieve().ranked)
+
+    def prompts(method: Method) -> tuple[Trace, dict[str, str]]:
+        trace = session.retrieve(Query(QUESTION, collection, method))
+        return trace, dict(session.prompts(trace))
+
+    vanilla, titled = prompts(Vanilla(select=2))
+    ((title, prompt),) = titled.items()
+    best, second = (collection.corpus.chunks[position].text for position in vanilla.ranked)
     assert title == "large model"
     assert prompt.index(best) < prompt.index(second) < prompt.index(QUESTION)
-    routed = dict(session.ask(QUESTION, collection, SelfRoute(select=1, max_tokens=8)).prompts())
+    _, routed = prompts(SelfRoute(select=1, max_tokens=8))
     assert '"unanswerable"' in routed["large model"]
     assert len(routed["large model, where it declines"]) > 2 * len(routed["large model"])
-    forward = dict(session.ask(QUESTION, collection, FAST).prompts())
+    _, forward = prompts(FAST)
     assert forward["small model"].endswith("Rationale:")
 
 
 def test_an_unknown_retriever_or_model_is_an_error_of_its_kind(session: Session) -> None:
     collection = session.collect([str(INQUIRY)], DocumentSettings())
     with pytest.raises(FbragError) as caught:
-        session.ask(QUESTION, collection, Vanilla(), Choice(retriever="none.gguf")).retrieve()
+        session.retrieve(Query(QUESTION, collection, Vanilla(), retriever="none.gguf"), answering=False)
     assert caught.value.code == "model_missing"
     with pytest.raises(FbragError) as caught:
-        session.prepare(Vanilla(), Choice(large="no-such-model"))
+        session.prepare(Vanilla(), ModelNames(large="no-such-model"))
     assert caught.value.code == "model_missing"
 
 

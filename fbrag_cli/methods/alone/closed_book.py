@@ -11,6 +11,7 @@ from typing import ClassVar
 from fbrag_cli.generation.generator import Turn
 from fbrag_cli.methods.method import Method, Tools
 from fbrag_cli.methods.prompts import alone_turns
+from fbrag_cli.query import Query
 from fbrag_cli.trace import Trace
 
 
@@ -25,9 +26,9 @@ class ClosedBook(Method):
     def plan(self, n_chunks: int) -> list[str]:
         return ["none to read"]
 
-    def retrieve(self, question: str, tools: Tools) -> Trace:
+    def retrieve(self, query: Query, tools: Tools) -> Trace:
         """Score nothing and select nothing: the context is empty."""
-        return Trace.start(question, self, tools)
+        return Trace.start(query)
 
     def turns(self, trace: Trace) -> tuple[Turn, ...]:
         return alone_turns(trace.question, self.instructions)

@@ -14,6 +14,7 @@ from fbrag_cli.generation.generator import Sampling
 from fbrag_cli.methods.knobs import knob
 from fbrag_cli.methods.method import Method, Tools, cost_of, look_forward
 from fbrag_cli.methods.prompts import background_turns
+from fbrag_cli.query import Query
 from fbrag_cli.trace import ForwardSample, LookForward, Scores, Trace
 
 
@@ -33,16 +34,16 @@ class GenRead(Method):
     def plan(self, n_chunks: int) -> list[str]:
         return ["none to read", "a background passage to write"]
 
-    def retrieve(self, question: str, tools: Tools) -> Trace:
+    def retrieve(self, query: Query, tools: Tools) -> Trace:
         """Write the passage."""
-        large, turns = tools.large(), background_turns(question)
+        large, turns = tools.large(), background_turns(query.text)
         generations = look_forward(large, turns, 1, Sampling(self.background_tokens, temperature=0, seed=self.seed), tools)
         written = generations.samples[0]
         passage = ForwardSample(
             index=0, seed=written.seed, text=written.text, rationale=written.text.strip(), answer="", finish=written.finish
         )
         return replace(
-            Trace.start(question, self, tools),
+            Trace.start(query),
             scores=Scores.zero(len(tools.corpus.chunks), n_samples=1),
             forward=LookForward(turns=turns, samples=(passage,)),
             stages=(cost_of(generations),),

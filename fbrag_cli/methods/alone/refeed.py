@@ -15,6 +15,7 @@ from fbrag_cli.methods.method import Tools, cost_of, look_forward
 from fbrag_cli.methods.prompts import alone_turns
 from fbrag_cli.methods.ranking import ChunkMethod, backward_scores, lost, whole_chunks
 from fbrag_cli.progress import stage
+from fbrag_cli.query import Query
 from fbrag_cli.trace import ForwardSample, LookForward, Scores, Selection, Stage, Trace
 
 
@@ -28,12 +29,12 @@ class Refeed(ChunkMethod):
     def plan(self, n_chunks: int) -> list[str]:
         return ["an answer without the document", *ChunkMethod.plan(self, n_chunks)]
 
-    def retrieve(self, question: str, tools: Tools) -> Trace:
+    def retrieve(self, query: Query, tools: Tools) -> Trace:
         """Answer alone, then select the chunks that score highest for the question followed by that answer, best first."""
         with stage("recall") as recalling:
-            backward = backward_scores(question, tools)
+            backward = backward_scores(query.text, tools)
 
-        large, turns = tools.large(), alone_turns(self.asked(question))
+        large, turns = tools.large(), alone_turns(self.asked(query.text))
         generations = look_forward(large, turns, 1, Sampling(self.max_tokens, temperature=0, seed=self.seed), tools)
         reply = generations.samples[0]
         first = ForwardSample(
@@ -42,12 +43,12 @@ class Refeed(ChunkMethod):
 
         with stage("select") as selecting:
             forward = tools.retriever.scores(first.said)  # (n_chunks,); of BM25 the combined scores are the sum of these two
-            combined = tools.retriever.scores(f"{question}\n{first.answer}")
+            combined = tools.retriever.scores(f"{query.text}\n{first.answer}")
             scores = Scores(backward, forward[None], forward, forward[None].argmax(axis=0), combined)
             selected = self.best(tools.corpus, combined)
 
         return replace(
-            Trace.start(question, self, tools),
+            Trace.start(query),
             scores=scores,
             selection=Selection(selected, whole_chunks(tools.corpus, selected)),
             forward=LookForward(turns=turns, samples=(first,)),

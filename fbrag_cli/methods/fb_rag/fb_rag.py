@@ -35,6 +35,7 @@ from fbrag_cli.methods.ranking import (
     whole_chunks,
 )
 from fbrag_cli.progress import stage
+from fbrag_cli.query import Query
 from fbrag_cli.text.printable import counted
 from fbrag_cli.trace import ForwardSample, LookForward, Scores, Selection, Stage, Trace
 
@@ -135,15 +136,15 @@ class FBRag(ChunkMethod):
             return ChunkMethod.n_read(self, n_chunks)
         return min(self.recall + -(-self._n_words // self.chunk_words), n_chunks)
 
-    def retrieve(self, question: str, tools: Tools) -> Trace:
+    def retrieve(self, query: Query, tools: Tools) -> Trace:
         # Stage I: the chunks that the question itself points to.
         with stage("recall") as recalling:
-            backward = backward_scores(question, tools)  # S_B
+            backward = backward_scores(query.text, tools)  # S_B
             recalled = distinct(tools.corpus, backward, self.recall)
             read = whole_chunks(tools.corpus, sorted(recalled))
 
         # Stage II: K samples of rationale and answer from these chunks, ...
-        turns = forward_turns([excerpt.as_read for excerpt in read], self.asked(question), self.templates, main_language(read))
+        turns = forward_turns([excerpt.as_read for excerpt in read], self.asked(query.text), self.templates, main_language(read))
         sampling = Sampling(self.forward_tokens, self.temperature, self.top_p, self.top_k, self.seed)
         generations = look_forward(tools.small(), turns, self.samples, sampling, tools)
         samples = tuple(parse_sample(i, generation) for i, generation in enumerate(generations.samples))
@@ -152,7 +153,7 @@ class FBRag(ChunkMethod):
         with stage("select") as selecting:
             scores = self._scores(backward, samples, tools)
             if self._reads_windows(len(backward)):
-                selected = self._with_windows(question, recalled, samples, scores.combined, tools)
+                selected = self._with_windows(query.text, recalled, samples, scores.combined, tools)
             else:
                 best = matching(tools.corpus, scores.combined, self.n_selected)
                 if self.continues:
@@ -161,7 +162,7 @@ class FBRag(ChunkMethod):
                     selected = Selection(best, whole_chunks(tools.corpus, sorted(best)))
 
         return replace(
-            Trace.start(question, self, tools),
+            Trace.start(query),
             scores=scores,
             selection=selected,
             forward=LookForward(read=read, turns=turns, samples=samples),

@@ -13,6 +13,7 @@ from fbrag_cli.generation.generator import Generator, Turn
 from fbrag_cli.methods.method import Tools
 from fbrag_cli.methods.prompts import BETWEEN, answer_turns, support_turns
 from fbrag_cli.methods.ranking import ChunkMethod
+from fbrag_cli.query import Query
 from fbrag_cli.trace import Trace
 
 _SPARE = 64  # tokens, for what a chat template adds and what tokens at the cut may become
@@ -34,9 +35,9 @@ class LongContext(ChunkMethod):
     def with_more(self, more: int) -> None:
         return None
 
-    def retrieve(self, question: str, tools: Tools) -> Trace:
+    def retrieve(self, query: Query, tools: Tools) -> Trace:
         """Take the whole of every document as the context."""
-        return replace(self.select_by_question(question, tools).reading(whole_document(tools.corpus)), warnings=())
+        return replace(self.select_by_question(query, tools).reading(whole_document(tools.corpus)), warnings=())
 
     def passages(self, trace: Trace) -> list[str]:
         """Return one text: the documents, each without a seam between its chunks."""

@@ -10,6 +10,7 @@ from fbrag_cli.errors import FbragError
 from fbrag_cli.methods.knobs import knob
 from fbrag_cli.methods.method import Tools
 from fbrag_cli.methods.ranking import ChunkMethod, matching
+from fbrag_cli.query import Query
 from fbrag_cli.retrieval import Windowed
 from fbrag_cli.trace import Trace
 
@@ -35,9 +36,9 @@ class OrderPreserving(ChunkMethod):
         metavar="X",
     )
 
-    def retrieve(self, question: str, tools: Tools) -> Trace:
+    def retrieve(self, query: Query, tools: Tools) -> Trace:
         """Select the best chunks. Raises FbragError `usage` for a `window_weight` where the retriever is not bm25."""
-        return self.select_by_question(question, tools)
+        return self.select_by_question(query, tools)
 
     def best(self, corpus: Corpus, scores: Array) -> dict[int, tuple[int, ...]]:
         return matching(corpus, scores, self.n_selected)

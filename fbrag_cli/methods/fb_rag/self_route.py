@@ -12,6 +12,7 @@ from fbrag_cli.methods.method import Method, Tools, answered_by, ask
 from fbrag_cli.methods.prompts import self_route_turns
 from fbrag_cli.methods.ranking import ChunkMethod
 from fbrag_cli.progress import Event
+from fbrag_cli.query import Query
 from fbrag_cli.trace import Trace
 
 _ROUTE = "route"
@@ -25,9 +26,9 @@ class SelfRoute(ChunkMethod):
     name: ClassVar[str] = "self-route"
     facts: ClassVar[tuple[str, ...]] = (_ROUTE,)
 
-    def retrieve(self, question: str, tools: Tools) -> Trace:
+    def retrieve(self, query: Query, tools: Tools) -> Trace:
         """Step 1: select the chunks that the retriever ranks highest for the question."""
-        return self.select_by_question(question, tools)
+        return self.select_by_question(query, tools)
 
     def turns(self, trace: Trace) -> tuple[Turn, ...]:
         """Step 2: return the prompt, by which the model may decline."""

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from fbrag_cli.methods.method import Tools
 from fbrag_cli.methods.ranking import ChunkMethod, whole_chunks
+from fbrag_cli.query import Query
 from fbrag_cli.trace import Trace
 
 
@@ -14,6 +15,6 @@ from fbrag_cli.trace import Trace
 class Vanilla(ChunkMethod):
     name: ClassVar[str] = "vanilla"
 
-    def retrieve(self, question: str, tools: Tools) -> Trace:
-        trace = self.select_by_question(question, tools)
+    def retrieve(self, query: Query, tools: Tools) -> Trace:
+        trace = self.select_by_question(query, tools)
         return trace.reading(whole_chunks(tools.corpus, trace.selection.ranked))

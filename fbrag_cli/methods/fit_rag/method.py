@@ -28,6 +28,7 @@ from fbrag_cli.methods.method import Method, Tools
 from fbrag_cli.methods.prompts import alone_turns
 from fbrag_cli.methods.ranking import backward_scores, distinct, foreign, lost
 from fbrag_cli.progress import stage
+from fbrag_cli.query import Query
 from fbrag_cli.trace import Scores, Selection, Stage, Trace
 
 if TYPE_CHECKING:
@@ -88,11 +89,11 @@ class FitRag(Method):
         scored = [f"{candidates} to score"] if self.fit_rag else []
         return [*scored, f"{min(self.select, candidates)} to select"]
 
-    def retrieve(self, question: str, tools: Tools) -> Trace:
+    def retrieve(self, query: Query, tools: Tools) -> Trace:
         """Choose the windows."""
         parts = self._parts(tools)
         with stage("recall") as recalling:
-            backward = backward_scores(question, tools)
+            backward = backward_scores(query.text, tools)
             found = distinct(tools.corpus, backward, max(self.candidates, self.select))
         elapsed = tools.timer()
         with stage("select", tools.progress):
@@ -100,18 +101,18 @@ class FitRag(Method):
             chunks = [tools.corpus.chunks[position] for position in candidates]
             strange = () if parts is None else foreign("the scorer", parts.languages, chunks)
             scoring = None if strange else parts
-            labels = None if scoring is None else self._labels(question, [chunk.text for chunk in chunks], scoring)
+            labels = None if scoring is None else self._labels(query.text, [chunk.text for chunk in chunks], scoring)
             scores = self._scores(backward, candidates, labels)
-            told, known, knows = self._knowledge(question, labels, parts)
+            told, known, knows = self._knowledge(query.text, labels, parts)
             best = sorted(candidates, key=lambda position: -scores.combined[position])[: self.select]
             chosen = [tools.corpus.chunks[position] for position in best]
             nothing = Reduction(windows=(), n_taken=0)
-            reduction = nothing if knows else self._reduced(question, chosen, scores, scoring, tools)
+            reduction = nothing if knows else self._reduced(query.text, chosen, scores, scoring, tools)
             reduction = replace(reduction, labels=labels, candidates=tuple(chunks), told=told, known=known)
         context = reduction.windows[: reduction.n_taken]
         copies = {window.position: found[window.position] for window in context}
         return replace(
-            Trace.start(question, self, tools),
+            Trace.start(query),
             scores=scores,
             selection=Selection(copies, context, reduction.window_scores[: len(context)]),
             stages=(Stage("recall", recalling.seconds), Stage("select", elapsed())),
@@ -146,7 +147,7 @@ class FitRag(Method):
     def answer(self, trace: Trace, tools: Tools) -> Trace:
         """Answer from the windows, or from what the model knows. Labels of another model than that make a warning."""
         if self.prompt_style == "paper" and not trace.from_document:
-            written = GenRead(seed=self.seed).retrieve(trace.question, tools)
+            written = GenRead(seed=self.seed).retrieve(replace(trace.query, text=trace.question), tools)
             scores = replace(trace.scores, per_sample=written.scores.per_sample)
             trace = replace(trace, scores=scores, forward=written.forward, stages=(*trace.stages, *written.stages))
         trace = Method.answer(self, trace, tools)

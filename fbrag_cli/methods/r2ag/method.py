@@ -20,6 +20,7 @@ from fbrag_cli.methods.method import ModelTools, OpenScorer, Tools
 from fbrag_cli.methods.r2ag.prompts import list_support_turns, list_turns, list_words
 from fbrag_cli.methods.ranking import ChunkMethod, foreign, whole_chunks
 from fbrag_cli.progress import stage
+from fbrag_cli.query import Query
 from fbrag_cli.trace import Column, Selection, Stage, Table, Trace
 
 if TYPE_CHECKING:
@@ -67,14 +68,14 @@ class R2Ag(ChunkMethod):
             settings["r2ag"] = R2AG.described(self.r2ag)
         return settings
 
-    def retrieve(self, question: str, tools: Tools) -> Trace:
+    def retrieve(self, query: Query, tools: Tools) -> Trace:
         """Choose the list, and make its rows. Raises FbragError `usage` without trained parts, or for parts that do not fit."""
         former = self._former(tools)
-        found = self.select_by_question(question, tools)
+        found = self.select_by_question(query, tools)
         ranked = found.selection.ranked[: former.max_list]
         with stage("select", tools.progress) as selecting:
             chunks = [tools.corpus.chunks[position] for position in ranked]
-            information = _information(question, chunks, found.scores.backward, former, tools)
+            information = _information(query.text, chunks, found.scores.backward, former, tools)
         copies = {position: found.selection.copies[position] for position in ranked}
         cut = f"{self.r2ag} was trained on lists of {former.max_list} chunks; only the best {former.max_list} are read"
         return replace(

@@ -13,8 +13,7 @@ from fbrag_cli.errors import FbragError
 from fbrag_cli.methods.choosing import PLAIN, PRESETS, choose_method, preset_settings
 from fbrag_cli.methods.registry import DEFAULT as FB_RAG
 from fbrag_cli.methods.registry import all_settings
-from fbrag_cli.session.retrievers import BM25
-from fbrag_cli.session.session import Choice
+from fbrag_cli.query import DEFAULT_RETRIEVER, ModelNames
 from fbrag_cli.text.near import suggestion
 from fbrag_cli.text.printable import byte_size, one_line
 
@@ -41,7 +40,7 @@ class Inquiry:
     question: str
     documents: tuple[str, ...] = ()
     method: Method
-    choice: Choice
+    models: ModelNames
     conversation: str | None = None
     find: str | None = None
 
@@ -61,7 +60,7 @@ class Inquiry:
             question=_text(body, "question", _LONGEST_QUESTION).strip() or _refuse("question: it is empty", "ask something"),
             documents=_documents(body),
             method=_method(body, on_gpu=session.on_gpu),
-            choice=_choice(body, session),
+            models=_models(body, session),
             conversation=_text(body, "conversation", _LONGEST_ID) if body.get("conversation") is not None else None,
             find=_text(body, "find", _LONGEST_QUESTION) if body.get("find") is not None else None,
         )
@@ -72,7 +71,7 @@ class Inquiry:
             self.question,
             self.documents,
             method=self.method,
-            choice=self.choice,
+            models=self.models,
             conversation=self.conversation,
             answering=answering,
         )
@@ -149,7 +148,7 @@ def _method(body: Mapping[str, Any], *, on_gpu: bool) -> Method:
         _refuse("preset: there is no such preset", f"one of {', '.join((PLAIN, *PRESETS))}")
     given = dict(_settings(body))
     name = given.pop("method", None)
-    values = preset_settings(preset, BM25)
+    values = preset_settings(preset, DEFAULT_RETRIEVER)
     of_preset = values.pop("method", None)
     if name and of_preset and name != of_preset:
         _refuse(f"preset: {preset} is the method {of_preset}, and settings name another", "leave one of them out")
@@ -182,7 +181,7 @@ def _is_free(setting: Setting) -> bool:
     return setting.kind is str and not (setting.choices or setting.words)
 
 
-def _choice(body: Mapping[str, Any], session: Session) -> Choice:
+def _models(body: Mapping[str, Any], session: Session) -> ModelNames:
     models = _object(body, "models")
     for role, name in models.items():
         if role not in ("small", "large"):
@@ -190,4 +189,4 @@ def _choice(body: Mapping[str, Any], session: Session) -> Choice:
         if name is not None and (not isinstance(name, str) or name not in usable_models(session)):
             shown = one_line(name, _SHOWN) if isinstance(name, str) else "that"
             _refuse(f"models.{role}: {shown} is not here", f"one of {', '.join(usable_models(session))}")
-    return Choice(small=models.get("small"), large=models.get("large"))
+    return ModelNames(models.get("small"), models.get("large"))

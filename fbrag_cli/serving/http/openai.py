@@ -23,13 +23,14 @@ from fbrag_cli import __version__
 from fbrag_cli.errors import FbragError
 from fbrag_cli.methods.choosing import choose_method, preset_settings
 from fbrag_cli.methods.registry import DEFAULT as FB_RAG
-from fbrag_cli.render.chat_answer import markup_free, pieces
+from fbrag_cli.query import DEFAULT_RETRIEVER
+from fbrag_cli.render.answer import answer_of
+from fbrag_cli.render.markdown import chat_message, markup_free
 from fbrag_cli.serving.failure import HttpError, as_json, known, respond, status_of
 from fbrag_cli.serving.http.inquiry import read_object
 from fbrag_cli.serving.http.openai_request import ChatRequest, read
 from fbrag_cli.serving.http.stream import EventStream, finished
 from fbrag_cli.serving.job import END
-from fbrag_cli.session.retrievers import BM25
 from fbrag_cli.text.printable import dumps, one_line
 
 if TYPE_CHECKING:
@@ -145,7 +146,7 @@ def _begun(state: State, asked: ChatRequest) -> Job:
 
 
 def _method(state: State, asked: ChatRequest) -> Method:
-    values = preset_settings(asked.preset, BM25)
+    values = preset_settings(asked.preset, DEFAULT_RETRIEVER)
     method = choose_method(values.get("method", FB_RAG), values, on_gpu=state.session.on_gpu)
     most = min(method.max_tokens, asked.max_tokens or method.max_tokens)
     return replace(method, max_tokens=most, instructions=asked.instructions or None)  # which name no file here
@@ -190,7 +191,7 @@ class _Reply:
         """Return the answer in pieces, without the folder in which the documents lie on this machine."""
         path = next((path for each in self._job.entries for path in each.paths), "")
         folder = os.path.join(os.path.dirname(os.path.normpath(path)), "")
-        return [each for each in pieces(trace, "" if folder == os.sep else folder) if each]
+        return [each for each in chat_message(answer_of(trace), "" if folder == os.sep else folder) if each]
 
     def _piece(self, delta: dict[str, str], finish: str | None = None) -> str:
         choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}

@@ -24,7 +24,6 @@ from fbrag_cli.serving.job import StoppedError
 from fbrag_cli.serving.process.connection import Connection
 from fbrag_cli.serving.process.entrance import Entrance
 from fbrag_cli.serving.process.guard import Guard
-from fbrag_cli.session.session import DEFAULT
 
 _GRACE_SECONDS = 2  # in which the requests that run end, after their work was stopped
 _POLL_SECONDS = 0.1
@@ -92,7 +91,7 @@ def _begin(state: State, listener: Listener) -> None:
     if not state.library.entries():
         return
     try:
-        for name in dict.fromkeys(state.session.names(DEFAULT)):
+        for name in dict.fromkeys(state.session.names()):
             state.session.models.begin(name, listener)
         state.library.collection((), listener, state.desk.default_method.chunk_words)
     except FbragError:

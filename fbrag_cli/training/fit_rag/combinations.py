@@ -23,6 +23,7 @@ from fbrag_cli.methods.fit_rag.windows import Reduction
 from fbrag_cli.methods.method import Tools
 from fbrag_cli.methods.prompts import answer_turns
 from fbrag_cli.progress import silent
+from fbrag_cli.query import Query
 from fbrag_cli.storage.rows import Row
 from fbrag_cli.training.fit_rag.labels import REPLY_TOKENS
 from fbrag_cli.training.questions import GoldQuestion, Pool
@@ -65,7 +66,8 @@ def case_of(question: GoldQuestion, pool: Pool, parts: FitRagParts, large: Gener
         model=lambda role, adapter=None: large,
         part=lambda folder, load: cast("Any", parts),
     )
-    reduction = FitRag(fit_rag="trained", reduce="windows").retrieve(question.text, tools).state
+    query = Query(question.text, collection, FitRag(fit_rag="trained", reduce="windows"))
+    reduction = query.method.retrieve(query, tools).state
     assert isinstance(reduction, Reduction)
     assert reduction.window_labels is not None
     assert reduction.labels is not None

@@ -21,7 +21,6 @@ from fbrag_cli.methods.fit_rag.detector import Detector
 from fbrag_cli.methods.fit_rag.parts import FIT_RAG, SCORER, FitRagParts
 from fbrag_cli.methods.parts import read_tensors
 from fbrag_cli.session.questions import how_many_pay
-from fbrag_cli.session.session import DEFAULT
 from fbrag_cli.storage.files import sha256_of
 from fbrag_cli.storage.places import models_dir
 from fbrag_cli.storage.rows import Row
@@ -83,7 +82,7 @@ def make_labels(work: FitRagWork) -> None:
         todo = [trial for trial in labelling.by_passage(trials) if trial.key not in before]
         work.note(f"labels: {len(trials):,} replies, {len(todo):,} of them to make")
         found = [before[trial.key] for trial in trials if trial.key in before]
-        rows = labelling.labels(todo, work.session.large(DEFAULT), work.listener, work.run_at_once())
+        rows = labelling.labels(todo, work.session.large(), work.listener, work.run_at_once())
         for row in work.progress(rows, "replies", len(found), len(trials)):
             file.write(row)
             found.append(row)
@@ -186,7 +185,7 @@ def _make_combinations(work: FitRagWork) -> list[Row]:
     questions = {each.key: each for each in work.questions[1] if each.group and each.key in right_alone}
     with kept as (file, before), closing(LlamaScorer(work.folder.path / SCORER)) as scorer:
         parts = FitRagParts(scorer=scorer, detector=None, model=work.language_model, languages=())
-        large, call = work.session.large(DEFAULT), Call(cancellation=work.listener.cancellation)
+        large, call = work.session.large(), Call(cancellation=work.listener.cancellation)
         labeller = combining.Labeller(parts, large, before, call)
         last = {key[0]: key[:2] for key in before}.values()  # of each data set; combinations of it may be missing
         whole = {key[:2] for key in before}.difference(last)

@@ -19,7 +19,6 @@ from fbrag_cli.methods.r2ag.former import ADAPTER, R2AG
 from fbrag_cli.methods.r2ag.prompts import list_turns, list_words
 from fbrag_cli.progress import Listener
 from fbrag_cli.retrieval import Comparing
-from fbrag_cli.session.session import Choice
 from fbrag_cli.text.printable import counted
 from fbrag_cli.training.questions import GoldQuestion, Pool
 from fbrag_cli.training.r2ag.lists import PassageList, list_of, shuffled
@@ -39,11 +38,6 @@ class R2agWork(Work):
     """What the training of R2AG works with."""
 
     settings: R2agTraining
-
-    @property
-    def choice(self) -> Choice:
-        """The model that stays as it is, and the retriever."""
-        return Choice(retriever=self.settings.retriever)
 
     @property
     def features(self) -> tuple[str, ...]:
@@ -102,7 +96,7 @@ def _lists(work: R2agWork) -> tuple[list[PassageList], Comparing]:
     lists: list[PassageList] = []
     questions, retriever = list(_chosen(work.material.questions, work.settings.limit)), None
     for question in work.progress(questions, "lists", 0, len(questions)):
-        retriever = work.session.retriever(pool.of(question.group), work.choice, quiet)
+        retriever = work.session.retriever(pool.of(question.group), work.settings.retriever, quiet)
         made = list_of(question, pool, comparing(retriever), work.settings.list_length, work.features)
         lists += [made] if made else []
     if retriever is None or len({each.dev for each in lists if each.answer}) < 2:
@@ -130,7 +124,7 @@ def _read(work: R2agWork, lists: Sequence[PassageList]) -> _Read:
     from fbrag_cli.training.r2ag.fit import TokenizedList
 
     loaders = work.session.models.loaders()  # refuses a server, before it is asked anything
-    about: Fields = work.model("large", work.choice)
+    about: Fields = work.model("large")
     name = about["name"]
     with loaders[name]() as generator:
         if not generator.takes_rows:

@@ -17,7 +17,7 @@ from fbrag_cli.methods.fb_rag.fb_rag import FBRag, parse_sample, score
 from fbrag_cli.methods.prompts import Templates
 from fbrag_cli.retrieval.ranking import best
 from fbrag_cli.trace import Trace
-from tests.methods.scripted import Scripted, tools
+from tests.methods.scripted import Scripted, retrieved, tools
 
 # Ten chunks of ten words. The question names the lantern; only the samples lead on to Wrenn, and he to Skerrow.
 FILLER = "grey water lay flat under low cloud all that watch"
@@ -33,7 +33,7 @@ def corpus() -> Corpus:
 
 
 def look_forward(question: str, corpus: Corpus, small: Scripted, method: FBRag) -> Trace:
-    return method.retrieve(question, tools(corpus, small))
+    return retrieved(method, question, tools(corpus, small))
 
 
 def answer(trace: Trace, large: Scripted) -> Trace:
@@ -97,7 +97,7 @@ def fleet() -> Corpus:
 
 
 def read(corpus: Corpus, said: Sequence[str], method: FBRag) -> Trace:
-    return method.retrieve("Which ship showed the lantern?", tools(corpus, Scripted(said)))
+    return retrieved(method, "Which ship showed the lantern?", tools(corpus, Scripted(said)))
 
 
 READS_ON = FBRag(recall=2, select=5, samples=1, reads="chunks")
@@ -180,7 +180,7 @@ WINDOWS = FBRag(recall=1, select=5, samples=1, budget=60, window_words=12)
 
 def test_of_a_short_document_windows_are_read_after_what_stage_two_has_read() -> None:
     corpus = log_of(40)
-    trace = WINDOWS.retrieve("Who lit the lantern?", tools(corpus, Scripted(["Wrenn lit it at Skerrow."])))
+    trace = retrieved(WINDOWS, "Who lit the lantern?", tools(corpus, Scripted(["Wrenn lit it at Skerrow."])))
     first, *windows = trace.context
     assert (first,) == trace.forward.read
     assert 45 <= sum(window.n_words for window in windows) <= 75
@@ -191,7 +191,7 @@ def test_of_a_short_document_windows_are_read_after_what_stage_two_has_read() ->
     assert {source.position for source in trace.sources} == {*trace.selection.ranked}
     larger = WINDOWS.with_more(1)
     assert isinstance(larger, FBRag)
-    after = larger.retrieve("Who lit the lantern?", tools(corpus, Scripted(["Wrenn lit it at Skerrow."])))
+    after = retrieved(larger, "Who lit the lantern?", tools(corpus, Scripted(["Wrenn lit it at Skerrow."])))
     assert after.context[: len(trace.context)] == trace.context
     new = after.context[len(trace.context) :]
     assert 45 <= sum(window.n_words for window in new) <= 75
@@ -200,7 +200,7 @@ def test_of_a_short_document_windows_are_read_after_what_stage_two_has_read() ->
 
 def test_whole_chunks_are_read_of_a_long_document_of_a_very_short_one_and_where_asked_for() -> None:
     def whole(corpus: Corpus, method: FBRag) -> bool:
-        context = method.retrieve("Who lit the lantern?", tools(corpus, Scripted(["Wrenn"]))).context
+        context = retrieved(method, "Who lit the lantern?", tools(corpus, Scripted(["Wrenn"]))).context
         return all(each == corpus.chunks[each.position] for each in context)
 
     assert whole(log_of(60), WINDOWS)
@@ -218,7 +218,7 @@ def test_windows_that_nothing_stands_before_are_refused(method: dict[str, object
 
 
 def test_chunks_that_score_nothing_fill_no_place(corpus: Corpus) -> None:
-    trace = FBRag(recall=1, select=9, samples=1).retrieve(QUESTION, tools(corpus, Scripted(["Skerrow"])))
+    trace = retrieved(FBRag(recall=1, select=9, samples=1), QUESTION, tools(corpus, Scripted(["Skerrow"])))
     assert sorted(trace.selection.ranked) == [2, 7]
 
 

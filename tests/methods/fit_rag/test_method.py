@@ -22,7 +22,7 @@ from fbrag_cli.render.explain_text import table
 from fbrag_cli.render.html import page
 from fbrag_cli.render.tables import lines_of, own_tables
 from fbrag_cli.trace import Trace
-from tests.methods.scripted import Scripted, tools
+from tests.methods.scripted import Scripted, retrieved, tools
 
 QUESTION = "Who forged the anchor of the brig?"
 
@@ -64,7 +64,7 @@ def run(corpus: Corpus, method: FitRag, own: FitRagParts | None = None, answer: 
     """Ask. sha256: of the large model's file, None for a server."""
     large = Scripted(["Hull"])
     given = tools(corpus, large=large, part=own, digest=sha256)
-    trace = method.retrieve(QUESTION, given)
+    trace = retrieved(method, QUESTION, given)
     return method.answer(trace, given) if answer else trace
 
 
@@ -201,7 +201,7 @@ def test_the_prompt_of_the_paper_asks_for_the_reason() -> None:
     large = Scripted(["Hull, since the first passage says so."])
     given = tools(corpus_of(TEXTS), large=large)
     method = FitRag(select=2, prompt_style="paper")
-    trace = method.answer(method.retrieve(QUESTION, given), given)
+    trace = method.answer(retrieved(method, QUESTION, given), given)
     ((asked,), _, _), *_ = large.asked
     places = [asked.text.index(each) for each in ("say why", "[1] ", "[2] ", QUESTION)]
     assert places == sorted(places)
@@ -217,7 +217,7 @@ def test_by_the_paper_the_model_writes_a_passage_where_it_does_not_read_the_docu
     many = corpus_of([f"The anchor {i} of the brig was forged." for i in range(40)])
     given = tools(many, large=large, part=knows(0.5))
     method = FitRag(fit_rag="made", self_knowledge=True, prompt_style="paper")
-    trace = method.answer(method.retrieve(QUESTION, given), given)
+    trace = method.answer(retrieved(method, QUESTION, given), given)
     (background, _, _), (answering, _, _) = large.asked
     assert "background passage" in background[0].text
     assert "[1] The smith of Hull forged it." in answering[0].text

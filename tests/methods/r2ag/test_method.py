@@ -23,7 +23,7 @@ from fbrag_cli.render.as_json import explanation
 from fbrag_cli.render.explain_text import table
 from fbrag_cli.retrieval.bm25 import BM25
 from fbrag_cli.trace import Trace
-from tests.methods.scripted import Scripted, tools
+from tests.methods.scripted import Scripted, retrieved, tools
 
 FILLER = "grey water lay flat under low cloud all that watch"
 CHUNKS = [FILLER.replace("water", f"water{i}") for i in range(8)]
@@ -77,7 +77,7 @@ def with_parts(corpus: Corpus, model: Scripted, made: R2Former) -> Tools:
 
 def answered(corpus: Corpus, model: Scripted, made: R2Former | None = None, **settings: Any) -> Trace:
     method, given = R2Ag(**{"r2ag": "made", "select": 3} | settings), with_parts(corpus, model, made or former())
-    return method.answer(method.retrieve(QUESTION, given), given)
+    return method.answer(retrieved(method, QUESTION, given), given)
 
 
 def information(trace: Trace) -> RetrievalInformation:
@@ -155,7 +155,7 @@ def test_the_model_with_the_adapter_answers_and_checks(tmp_path: Path) -> None:
     lora = tmp_path / "lora.gguf"
     given = tools(corpus_of(), large=plain, adapted={lora: adapted}, part=former(adapter=lora), digest=plain.info.sha256)
     method = R2Ag(r2ag="made", select=3)
-    trace = method.answer(method.retrieve(QUESTION, given), given)
+    trace = method.answer(retrieved(method, QUESTION, given), given)
     assert (len(plain.asked), len(adapted.asked)) == (0, 2)
     assert (trace.answer, trace.verdict.support) == ("Tobias Wrenn", 1.0)
 

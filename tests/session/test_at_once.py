@@ -17,13 +17,14 @@ from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.documents.document import Content, Document, Extracted
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation import cached
-from fbrag_cli.indexing.collect import Collection, collect_text
+from fbrag_cli.indexing.collect import collect_text
 from fbrag_cli.methods.fb_rag.fb_rag import FBRag
 from fbrag_cli.methods.fb_rag.vanilla import Vanilla
 from fbrag_cli.progress import Event, Listener
+from fbrag_cli.query import Collection, ModelNames, Query
 from fbrag_cli.session.models import Models
 from fbrag_cli.session.retrievers import Retrievers
-from fbrag_cli.session.session import Choice, Session
+from fbrag_cli.session.session import Session
 from fbrag_cli.session.settings import DocumentSettings, ModelSettings
 from fbrag_cli.session.shelf import Lease, Shelf
 from fbrag_cli.storage.cache import Cache
@@ -65,7 +66,7 @@ def test_two_people_ask_two_collections_while_a_third_stops_reading(session: Ses
     asked = {"Garefowl": ships("Garefowl", "Meridian"), "Albatross": ships("Albatross", "Petrel")}
 
     def ask(name: str) -> list[Trace]:
-        return [session.ask(f"Where was the {name} built{end}", asked[name], FAST).answer() for end in ("?", " and when?")]
+        return [session.ask(Query(f"Where was the {name} built{end}", asked[name], FAST)) for end in ("?", " and when?")]
 
     def read() -> float:
         listener = Listener(progress=lambda event: reading.set(), cancellation=stop)
@@ -93,7 +94,7 @@ def test_a_cached_answer_does_not_wait_for_a_model_that_loads(
     """Nor does one of a model that is loaded, for a model that is fetched."""
     other, collection, held, fetching = tmp_path / "other.gguf", ships("Garefowl", "Meridian"), Held(), Held()
     other.write_bytes(tiny.read_bytes())
-    first = session.ask("Where was the Garefowl built?", collection, ALONE).answer()
+    first = session.ask(Query("Where was the Garefowl built?", collection, ALONE))
     load = Models.open
 
     def slowly(self: Models, file: Any, listener: Listener | None = None) -> Any:
@@ -109,15 +110,15 @@ def test_a_cached_answer_does_not_wait_for_a_model_that_loads(
     monkeypatch.setenv("FBRAG_MODELS_DIR", str(tmp_path / "models"))
     session.models.fetch = fetch
     with ThreadPoolExecutor(2) as pool:
-        loading = pool.submit(session.ask("Who built her?", collection, ALONE, Choice(large=str(other))).answer)
-        missing = pool.submit(session.ask("Who built her?", collection, ALONE, Choice(large="smollm2-135m")).answer)
+        loading = pool.submit(session.ask, Query("Who built her?", collection, ALONE, ModelNames(large=str(other))))
+        missing = pool.submit(session.ask, Query("Who built her?", collection, ALONE, ModelNames(large="smollm2-135m")))
         assert held.begun.wait(SECONDS)
         assert fetching.begun.wait(SECONDS)
         session.forget()
-        again = session.ask("Where was the Garefowl built?", collection, ALONE).answer()
+        again = session.ask(Query("Where was the Garefowl built?", collection, ALONE))
         assert "answer" in again.cached
         assert again.answer == first.answer
-        assert session.ask("And the Meridian?", collection, ALONE).answer().status == "answered"
+        assert session.ask(Query("And the Meridian?", collection, ALONE)).status == "answered"
         assert not loading.done()
         held.let.set()
         fetching.let.set()
@@ -147,30 +148,30 @@ def test_a_question_by_words_does_not_wait_for_embeddings(session: Session, monk
     monkeypatch.setattr(Retrievers, "_load", lambda self, name, listener: _Model(Slow(held)))  # type: ignore[arg-type]
     monkeypatch.setattr(Retrievers, "check", staticmethod(lambda name: None))
     with ThreadPoolExecutor(2) as pool:
-        embedded = pool.submit(session.ask("Who built her?", collection, ALONE, Choice(retriever="slow")).retrieve)
+        embedded = pool.submit(session.retrieve, Query("Who built her?", collection, ALONE, retriever="slow"))
         assert held.begun.wait(SECONDS)
         stop = Cancellation()
-        waiting = session.ask("Who?", collection, ALONE, Choice(retriever="slow"), Listener(cancellation=stop))
-        stopped = pool.submit(waiting.retrieve)
-        assert session.ask("Where was the Garefowl built?", collection, ALONE).answer().status == "answered"
+        waiting = Query("Who?", collection, ALONE, retriever="slow")
+        stopped = pool.submit(session.retrieve, waiting, Listener(cancellation=stop))
+        assert session.ask(Query("Where was the Garefowl built?", collection, ALONE)).status == "answered"
         stop.request(FbragError("timeout", "the client has gone", None))
         with pytest.raises(FbragError, match="has gone"):
             stopped.result(SECONDS)
         assert not embedded.done()
         held.let.set()
-        assert embedded.result(SECONDS).retriever == "dense:slow"
+        assert embedded.result(SECONDS).retriever == "slow"
 
 
 def test_models_that_are_let_go_are_loaded_for_the_next_question(session: Session) -> None:
     collection, method = ships("Garefowl", "Meridian"), replace(ALONE, max_tokens=3)
-    first = session.ask("Where was the Garefowl built?", collection, method).answer()
+    first = session.ask(Query("Where was the Garefowl built?", collection, method))
     session.unload(idle=3600)
     assert session.device
     session.unload(idle=0)
     assert session.device == ""
     session.cache.clear()
     session.forget()
-    again = session.ask("Where was the Garefowl built?", collection, method).answer()
+    again = session.ask(Query("Where was the Garefowl built?", collection, method))
     assert (again.answer, again.cached) == (first.answer, ())
     assert again.stages[1].seconds > 0
 
@@ -180,7 +181,7 @@ def test_a_model_that_a_question_runs_on_is_not_let_go(session: Session) -> None
         session.unload(idle=0)
 
     collection = ships("Garefowl", "Meridian")
-    trace = session.ask("Where was the Garefowl built?", collection, FAST, listener=Listener(progress=let_go)).answer()
+    trace = session.ask(Query("Where was the Garefowl built?", collection, FAST), Listener(progress=let_go))
     assert len(trace.samples) == 2
     assert session.device
     session.unload(idle=0)
@@ -194,11 +195,10 @@ def test_a_stopped_loading_does_not_stop_the_next_question(session: Session) -> 
         if event.stage == "load":
             stop.request(FbragError("timeout", "the client has gone", None))
 
-    stopped = session.ask("Where?", collection, ALONE, listener=Listener(progress=when_it_loads, cancellation=stop))
     with pytest.raises(FbragError, match="has gone"):
-        stopped.answer()
+        session.ask(Query("Where?", collection, ALONE), Listener(progress=when_it_loads, cancellation=stop))
     warnings: list[Event] = []
-    assert session.ask("Where?", collection, ALONE, listener=Listener(progress=warnings.append)).answer().status == "answered"
+    assert session.ask(Query("Where?", collection, ALONE), Listener(progress=warnings.append)).status == "answered"
     assert ("load", "done") in [(event.stage, event.kind) for event in warnings]
 
 
@@ -206,18 +206,17 @@ def test_the_replies_in_memory_are_bounded(session: Session, monkeypatch: pytest
     monkeypatch.setattr(cached, "MOST_REPLIES", 2)
     collection = ships("Garefowl", "Meridian")
     for i in range(5):
-        session.ask(f"Where was the Garefowl built in 18{i}?", collection, ALONE).answer()
+        session.ask(Query(f"Where was the Garefowl built in 18{i}?", collection, ALONE))
     (replies,) = [each._memory.generations._values for each in session._cached.values()]
     assert len(replies) == 2
 
 
 def test_a_question_is_answered_from_what_it_retrieved(session: Session) -> None:
     """What was retrieved is there for whoever shows it, and for two answers."""
-    asked = session.ask("Where was the Garefowl built?", ships("Garefowl", "Meridian"), FAST)
-    assert asked.retrieve() is asked.retrieve()
-    assert told(asked.answer()) == told(asked.answer())
-    assert asked.count_tokens("Leith") > 0
-    assert [title for title, _ in asked.prompts()] == ["small model", "large model"]
+    trace = session.retrieve(Query("Where was the Garefowl built?", ships("Garefowl", "Meridian"), FAST))
+    assert told(session.answer(trace)) == told(session.answer(trace))
+    assert session.count_tokens("Leith", trace.query) > 0
+    assert [title for title, _ in session.prompts(trace)] == ["small model", "large model"]
 
 
 def test_a_real_model_answers_two_people_as_it_answers_each_of_them(smollm2: Path, tmp_path: Path) -> None:
@@ -227,10 +226,10 @@ def test_a_real_model_answers_two_people_as_it_answers_each_of_them(smollm2: Pat
         inquiry, others = session.collect([str(INQUIRY)], DocumentSettings()), ships("Meridian", "Petrel")
         asked = [("Where was the Garefowl built?", inquiry), ("Where was the Petrel built?", others)]
         with ThreadPoolExecutor(2) as pool:
-            found = [told(trace) for trace in pool.map(lambda each: session.ask(*each, method).answer(), asked)]
+            found = [told(trace) for trace in pool.map(lambda each: session.ask(Query(*each, method)), asked)]
         session.cache.clear()
         session.forget()
-        assert found == [told(session.ask(*each, method).answer()) for each in asked]
+        assert found == [told(session.ask(Query(*each, method))) for each in asked]
 
 
 # -- the shelf -----------------------------------------------------------------------------------------------------------------

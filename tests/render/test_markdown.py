@@ -9,16 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from fbrag_cli.render.chat_answer import answer_in, markup_free, pieces
+from fbrag_cli.render.answer import answer_of
+from fbrag_cli.render.markdown import answer_in, chat_message, markup_free
 from fbrag_cli.text.languages import sentence
 from fbrag_cli.trace import Trace, Verdict
-from tests.render.test_passages import TEXT, trace_of
+from tests.render.test_passages import TEXT, asked, trace_of
 
 EVIL = "![x](http://evil.test/a.png) <img src=//evil.test> [y](javascript:alert(1)) [^1]: http://evil.test 'z'"
 
 
 def message(trace: Trace) -> str:
-    return "".join(pieces(trace))
+    return "".join(chat_message(answer_of(trace)))
 
 
 def html(markdown: str) -> str:
@@ -67,7 +68,7 @@ def test_the_answer_is_read_out_of_its_message_again() -> None:
 
 def test_the_document_does_not_say() -> None:
     for question, language in (("Who sealed the box?", "en"), ("Wer hat die Kiste und das Fass versiegelt?", "de")):
-        trace = replace(trace_of(TEXT, "Paris", ""), status="not_found", question=question)
+        trace = replace(asked(trace_of(TEXT, "Paris", ""), question), status="not_found")
         told = message(trace)
         assert told.startswith(sentence(language, "not_found"))
         assert "*Closest:*[^1]" in told

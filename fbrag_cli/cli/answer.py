@@ -1,0 +1,147 @@
+"""One question on a terminal, for `ask` and `chat`: its progress, its answer in the form that is asked for, and how it went."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING, TextIO
+
+from fbrag_cli.cancellation import Cancellation
+from fbrag_cli.cli.console import Console
+from fbrag_cli.cli.live import Preview, ProgressLine
+from fbrag_cli.cli.options import AnswerOptions
+from fbrag_cli.corpus import Passage
+from fbrag_cli.progress import Event, Listener
+from fbrag_cli.query import Query
+from fbrag_cli.session.forecast import forecast, keep
+from fbrag_cli.session.memory import peak_memory_mb
+from fbrag_cli.session.session import Session
+from fbrag_cli.text.printable import dumps, one_line
+from fbrag_cli.text.table import columns_of
+from fbrag_cli.trace import Trace
+
+if TYPE_CHECKING:
+    from fbrag_cli.render.text import Layout
+
+
+class AnswerWriter:
+    """Writes answers to a stream in the form that is asked for, as they come if the form allows it.
+
+    is_out: whether an answer was written whole.
+    """
+
+    def __init__(self, stream: TextIO, form: str, options: AnswerOptions, console: Console, line: ProgressLine) -> None:
+        self.console, self.line, self.is_out = console, line, False
+        self._stream, self._form, self._options = stream, form, options
+        self._events = None
+        if form == "jsonl":
+            from fbrag_cli.render.as_json import Events
+
+            self._events = Events()
+
+    @property
+    def has_preview(self) -> bool:
+        """Whether a preview is shown: the output takes its place on the same terminal."""
+        is_text = self._form == "text" and self._stream is sys.stdout and not self._options.answer_only
+        return is_text and self.console.shows_preview()
+
+    def event(self, event: Event) -> None:
+        """Write a piece of the answer, if the form has events; pass any other event to the progress line.
+
+        Text has no pieces: the citations of a sentence follow it, and an answer that the chunks do not show is withdrawn. A
+        terminal shows them in its preview.
+        """
+        if self._events is None or event.kind != "text":
+            self.line(event)
+            return
+        begun = self._events.begun
+        if piece := self._events.token(event):
+            if not begun:
+                self.line.clear()
+            self._put_json(piece)
+
+    def selected(self, trace: Trace) -> None:
+        """Write the sources, if the form has events."""
+        if self._events:
+            self._put_json(self._events.selected(trace))
+
+    def finish(self, trace: Trace, before: tuple[Passage, ...] = ()) -> None:
+        """Write all that is not out yet. before: the context of an earlier answer to the same question."""
+        self.line.clear()
+        self._finish(trace, before)
+        self.is_out = True
+
+    def _finish(self, trace: Trace, before: tuple[Passage, ...]) -> None:
+        from fbrag_cli.render import as_json
+        from fbrag_cli.render.answer import answer_of, said_of
+        from fbrag_cli.render.markdown import markdown
+        from fbrag_cli.render.text import text
+
+        if self._events:
+            self._put_json(self._events.done(trace, peak_memory_mb()))
+        elif self._form == "json":
+            self._put_json(as_json.answer(trace, memory_mb=peak_memory_mb()))
+        elif self._form == "md":
+            self._put(markdown(answer_of(trace), layout_for(self._options)) + "\n")
+        elif self._options.answer_only:
+            self._put(one_line(said_of(trace)) + "\n")
+        else:
+            terminal = self._stream.isatty()
+            colored = self.console.colored(self._stream)
+            linked = colored and terminal and os.environ.get("TERM") != "dumb"
+            layout = replace(layout_for(self._options), colored=colored, linked=linked, columns=columns_of(self._stream))
+            shown = text(answer_of(trace), layout, before)
+            self._put(f"\n{shown}\n\n" if terminal else f"{shown}\n")  # air
+
+    def _put_json(self, value: dict[str, object]) -> None:
+        self._put(dumps(value) + "\n")
+
+    def _put(self, text: str) -> None:
+        self._stream.write(text)
+        self._stream.flush()
+
+
+def layout_for(options: AnswerOptions) -> Layout:
+    """Return how much of the sources the options ask for."""
+    from fbrag_cli.render.text import Layout
+
+    return Layout(context=options.context, full=options.full, sources="none" if options.answer_only else options.sources)
+
+
+def answer(
+    query: Query,
+    session: Session,
+    writer: AnswerWriter,
+    cancellation: Cancellation,
+    *,
+    earlier: Query | None = None,
+    more: str = "",
+) -> Trace:
+    """Answer a query, write the answer, and say how it went. Return its trace. Raises what the session raises.
+
+    earlier: the same question with less to read, which was answered before. more: what the user types to read more, "" if that
+    is not possible. Both are retrieved again, by samples that are in memory.
+    """
+    from fbrag_cli.render.text import summary
+
+    line, console = writer.line, writer.console
+    listener, silent = Listener(progress=writer.event, cancellation=cancellation), Listener(cancellation=cancellation)
+    line.forecast = forecast(session, query.method, query.corpus)
+    line.preview = Preview(query) if writer.has_preview else None
+    trace = session.retrieve(query, listener)
+    before = session.retrieve(earlier, silent).context if earlier else ()
+    writer.selected(trace)
+    trace = session.answer(trace, listener)
+    writer.finish(trace, before)
+    keep(line.forecast, session, trace.method, trace)
+    if trace.truncated:
+        console.warn(f"the answer was cut at {trace.method.max_tokens} tokens (--max-tokens)")
+    console.note(summary(trace, session.device), dim=True)
+    if earlier and trace.context == before:
+        console.note("there is nothing more to read: all that scores was read before")
+    elif more and trace.status == "not_found":
+        larger = query.method.with_more(1)
+        if larger and session.retrieve(replace(query, method=larger), silent).context != trace.context:
+            console.hint(f"to read the next passages: {more}")
+    return trace

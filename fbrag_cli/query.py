@@ -1,0 +1,59 @@
+"""`Query`: a question on a `Collection`, and how it is to be answered. Every front makes one and passes it to a `Session`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from fbrag_cli.corpus import Corpus
+    from fbrag_cli.methods.method import Method
+    from fbrag_cli.retrieval.bm25 import BM25
+
+#: The retriever of a query that names none.
+DEFAULT_RETRIEVER = "bm25"
+
+
+@dataclass(frozen=True, slots=True)
+class Collection:
+    """A corpus with its index.
+
+    warnings: one line for each file that was left out. cached: which of "text" and "index" came from the cache. seconds: how long
+    collecting took, where the caller has timed it.
+    """
+
+    corpus: Corpus
+    retriever: BM25
+    warnings: tuple[str, ...] = ()
+    cached: tuple[str, ...] = ()
+    seconds: float = 0.0
+
+
+class ModelNames(NamedTuple):
+    """Names, paths or server addresses of the models of a question. None: that of the session."""
+
+    small: str | None = None
+    large: str | None = None
+
+
+#: Both models of the session.
+DEFAULT_MODELS = ModelNames()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Query:
+    """A question on a collection, and how it is to be answered.
+
+    text: the question. method: the record of its settings. retriever: bm25, or the name of an embedding model.
+    """
+
+    text: str
+    collection: Collection
+    method: Method
+    models: ModelNames = DEFAULT_MODELS
+    retriever: str = DEFAULT_RETRIEVER
+
+    @property
+    def corpus(self) -> Corpus:
+        """The chunks that are searched."""
+        return self.collection.corpus
