@@ -60,7 +60,7 @@ class Answer:
     heading: of `sources`, which stand in the order of their numbers, or of their ranks before the answer. own_knowledge: whether
     no text of the document was read. looks: what the samples answered, of an unsure answer. proposed: the model's answer where
     the document does not say. unproved: whether no sentence shows the answer. unseen: its words that stand in no source.
-    agreement: how many samples agree; "" where it is not known.
+    grounds: what it rests on, a few words each. cut: says that it was cut at its length limit, else "".
     """
 
     question: str
@@ -76,7 +76,8 @@ class Answer:
     proposed: str
     unproved: bool
     unseen: tuple[str, ...]
-    agreement: str
+    grounds: tuple[str, ...]
+    cut: str
 
     @property
     def pieces(self) -> Iterator[tuple[str, tuple[int, ...]]]:
@@ -155,7 +156,8 @@ def answer_of(trace: Trace) -> Answer:
         proposed=(trace.answer or "") if declined else "",
         unproved=cited.unproved,
         unseen=cited.unseen,
-        agreement=agreement(trace),
+        grounds=tuple(_grounds(trace, len(named))),
+        cut=f"Cut at its length limit of {trace.method.max_tokens} tokens." if trace.truncated else "",
     )
 
 
@@ -172,6 +174,20 @@ def agreement(trace: Trace) -> str:
         return ""
     n = len(trace.samples)
     return f"{round(trace.verdict.agreement * n)} of {counted(n, 'sample')} agree"
+
+
+def _grounds(trace: Trace, n_cited: int) -> Iterator[str]:
+    """Yield what an answer rests on: the sources that show it, the samples that agree, the confidence."""
+    if n_cited:
+        yield f"shown by {'source' if n_cited == 1 else 'sources'} {', '.join(map(str, range(1, n_cited + 1)))}"
+    if trace.citations.unproved:
+        yield UNPROVED
+    if not trace.from_document:
+        yield OWN_KNOWLEDGE
+    if agree := agreement(trace):
+        yield agree
+    if trace.verdict.confidence is not None and trace.status == "answered":
+        yield f"confidence {trace.verdict.confidence:.0%}"
 
 
 def _score(trace: Trace, passage: Passage) -> str:

@@ -173,13 +173,8 @@ def _beside(trace: Trace) -> dict[int, dict[str, Any]]:
 
 def certainty(trace: Trace) -> dict[str, Any]:
     """Return how sure the answer is: whether it is unsure, and the numbers by which that was decided."""
-    verdict = trace.verdict
-    return {
-        "unsure": verdict.unsure,
-        "support": _rounded(verdict.support),
-        "agreement": _rounded(verdict.agreement),
-        "confidence": _rounded(verdict.confidence),
-    }
+    numbers = ("support", "agreement", "confidence")
+    return {"unsure": trace.verdict.unsure, **{name: _rounded(getattr(trace.verdict, name)) for name in numbers}}
 
 
 def settings(trace: Trace) -> dict[str, Any]:

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache, partial
 from hashlib import sha256
-from itertools import chain, pairwise
+from itertools import pairwise
 from os.path import commonprefix
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,13 +20,12 @@ from markupsafe import Markup, escape
 from numpy.typing import NDArray
 
 from fbrag_cli.corpus import Corpus, Passage
-from fbrag_cli.documents.document import Document, Section, itself
+from fbrag_cli.documents.document import itself
 from fbrag_cli.documents.lines import lines_of, pages_of, section_of
 from fbrag_cli.generation.build import versions
-from fbrag_cli.render.answer import OWN_KNOWLEDGE, UNPROVED, Answer, Source, answer_of
+from fbrag_cli.render.answer import Answer, Source, answer_of
 from fbrag_cli.render.as_json import settings
 from fbrag_cli.render.passages import (
-    LineLayout,
     cut,
     digits,
     in_part,
@@ -42,7 +41,7 @@ from fbrag_cli.render.tables import own_tables, rows_of
 from fbrag_cli.retrieval.ranking import best, ranks
 from fbrag_cli.text.printable import counted, one_line, printable
 from fbrag_cli.text.terminal import beginning
-from fbrag_cli.trace import ForwardSample, Trace
+from fbrag_cli.trace import Trace
 
 if TYPE_CHECKING:
     from jinja2 import Environment, Template
@@ -62,6 +61,9 @@ _TITLE = 60  # characters of a section's title
 
 _STYLES = {"page": ("shared", "page"), "matrix": ("matrix",)}  # style sheets of each template, in their order
 
+#: What `Findings.of` says of a chunk, where nothing was asked.
+_NOT_ASKED = {"shade": 0, "score": None, "sources": (), "read": "", "recalled": False, "next_selected": None}
+
 Shade = Callable[[float], int]  # a combined score -> 0 to 9
 
 
@@ -70,21 +72,22 @@ def page(trace: Trace) -> str:
     shown, answer = _positions_shown(trace), answer_of(trace)
     trace = _with_texts_in_memory(trace, shown)
     findings = Findings(trace, answer)
-    documents = tuple(document_views(trace, shown, findings))
-    others = other_views(trace, {document.number - 1 for document in documents}, findings.shade)
+    documents = [*document_views(trace, shown, findings)]
+    others = other_views(trace, {document["number"] - 1 for document in documents}, findings.shade)
+    # How many cells the map has, by which the style chooses their size.
+    few, some = len(shown) <= 120 and len(documents) <= 15, len(shown) <= 1200 and len(documents) <= 60
     return template("page").render(
         title=one_line(trace.question, 80),
-        answer=answer_view(trace, answer),
-        heading=answer.heading,
+        answer=answer,
         word=word_of(trace),
         in_part=in_part(trace),
         documents=documents,
-        sources=tuple(source_views(trace, answer)),
-        samples=tuple(sample_views(trace, answer, set(shown))),
+        sources=[*source_views(trace, answer)],
+        samples=[*sample_views(trace, answer, set(shown))],
         tables=[(table, rows_of(table)) for table in own_tables(trace)],
-        others=sorted(others, key=lambda other: -other.score)[:_OTHERS],
+        others=sorted(others, key=lambda other: -other["score"])[:_OTHERS],
         n_others=len(others),
-        density=_density(len(shown), len(documents)),
+        density="few" if few else "some" if some else "many",
         warnings=warnings(trace),
         **cost(trace),
     )
@@ -114,21 +117,12 @@ def _positions_shown(trace: Trace) -> list[int]:
 
 def _with_texts_in_memory(trace: Trace, shown: Sequence[int]) -> Trace:
     """Return the same trace with the texts of the documents of the chunks at `shown` in memory."""
-    import numpy as np
-
     read = set(np.unique(trace.corpus.spans[shown, 0]).tolist())
     documents = tuple(
         replace(document, content=partial(itself, document.content())) if i in read else document
         for i, document in enumerate(trace.corpus.documents)
     )
     return trace.over(replace(trace.corpus, documents=documents))
-
-
-def _density(n_chunks: int, n_documents: int) -> str:
-    """Return how many cells the map has, by which the style chooses their size."""
-    if n_chunks <= 120 and n_documents <= 15:
-        return "few"
-    return "some" if n_chunks <= 1200 and n_documents <= 60 else "many"
 
 
 def warnings(trace: Trace) -> list[str]:
@@ -141,11 +135,6 @@ def cost(trace: Trace) -> dict[str, Any]:
     own = {"templates": trace.method.templates.name if trace.method.templates else None, "corpus": trace.corpus.fingerprint}
     seconds = sum(stage.seconds for stage in trace.stages)
     return {"trace": trace, "seconds": seconds, "settings": settings(trace) | own, "versions": versions()}
-
-
-def _made_visible(value: object) -> object:
-    """Return a value of the template as it is printed, before it is escaped."""
-    return printable(value) if type(value) is str else value
 
 
 @cache
@@ -170,7 +159,7 @@ def environment() -> Environment:
     return Environment(
         loader=FileSystemLoader(Path(__file__).parent),
         autoescape=True,
-        finalize=_made_visible,
+        finalize=lambda value: printable(value) if type(value) is str else value,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -183,43 +172,6 @@ def macro(file: str, name: str, *values: object, **named: object) -> str:
 
 
 # -- the chunks of documents ------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChunkView:
-    """A chunk that the page shows.
-
-    number: from 1. within: its lines or pages. section: the title of its section, where the section begins; else empty.
-    after_gap: the number of chunks left out before it. shade: 0 to 9. score: None where nothing was asked. sources: the
-    labels of the sources in it; none if it is not selected. read: how many of its words the large model reads; empty unless it
-    reads a part. next_selected: the number of the next selected chunk.
-    """
-
-    number: int
-    place: str
-    within: str
-    section: str
-    after_gap: int
-    shade: int = 0
-    score: float | None = None
-    sources: tuple[int, ...] = ()
-    read: str = ""
-    recalled: bool = False
-    next_selected: int | None = None
-    text: Markup
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DocumentView:
-    """A document with chunks that the page shows. number: from 1. after_gap: the number of chunks left out at its end."""
-
-    number: int
-    document: Document
-    n_words: int
-    n_chunks: int
-    chunks: tuple[ChunkView, ...]
-    after_gap: int
-    layout: LineLayout
 
 
 def shading(scores: NDArray[np.float32]) -> Shade:
@@ -249,7 +201,8 @@ class Findings:
             self._sources.setdefault(source.passage.position, []).append(source)
 
     def of(self, chunk: Passage, breaks: Sequence[int]) -> dict[str, Any]:
-        """Return what `ChunkView` has of a chunk. breaks: as of `LineLayout.breaks`."""
+        """Return what a page shows of a chunk beside its place: its text with marks, its score and shade (0 to 9), the labels of
+        the sources in it, and, if it is read in part, how many of its words are. breaks: as of `LineLayout.breaks`."""
         position = chunk.position
         own, read = self._sources.get(position, []), self._read.get(position, ())
         unread = [part for part, is_read in parts(chunk, read) if not is_read] if read else []
@@ -257,7 +210,7 @@ class Findings:
         return {
             "shade": self.shade(score),
             "score": score,
-            "sources": tuple(map(label, own)),
+            "sources": [label(source) for source in own],
             "read": f"{sum(each.n_words for each in read)} of {counted(chunk.n_words, 'word')} read" if unread else "",
             "recalled": position in self._recalled,
             "next_selected": self._following[position] + 1 if position in self._following else None,
@@ -277,48 +230,51 @@ def word_of(trace: Trace) -> str:
 
 def chunk_views(
     corpus: Corpus, positions: Sequence[int], findings: Findings | None = None, *, before: int | None = None
-) -> Iterator[ChunkView]:
-    """Yield chunks of one document.
+) -> Iterator[dict[str, Any]]:
+    """Yield chunks of one document for the macro `chunk`, each with its section where that begins, and with the number of chunks
+    that are left out before it.
 
     positions: of the chunks, ascending. findings: of an answer, None without one. before: the position of the last chunk that is
     shown elsewhere; None for the one before the document.
     """
     first = corpus.chunks_of(int(corpus.spans[positions[0], 0])).start
     before = first - 1 if before is None else before
-    section = _section(corpus.chunks[before]) if before >= first else None
+    last = corpus.chunks[before] if before >= first else None
+    section = last and section_of(last.document, last.start, last.end)
     layout = layout_of(corpus.chunks[positions[0]].document.text)
     for position in positions:
         chunk = corpus.chunks[position]
-        breaks = layout.breaks(chunk.start, chunk.end)
-        found = findings.of(chunk, breaks) if findings else {"text": marked(chunk, (), breaks)}
-        last_section, section = section, _section(chunk)
-        yield ChunkView(
-            number=position + 1,
-            place=place(chunk),
-            within=_within(chunk),
-            section=one_line(section.title, _TITLE) if section and section != last_section else "",
-            after_gap=position - before - 1,
-            **found,
-        )
+        document, start, end = chunk.document, chunk.start, chunk.end
+        breaks = layout.breaks(start, end)
+        unit, pages = ("page", found) if (found := pages_of(document, start, end)) else ("line", lines_of(document, start, end))
+        last_section, section = section, section_of(document, start, end)
+        yield {
+            "number": position + 1,
+            "place": place(chunk),
+            "within": f"{unit} {pages[0]}" if pages[0] == pages[1] else f"{unit}s {pages[0]}-{pages[1]}",
+            "section": one_line(section.title, _TITLE) if section and section != last_section else "",
+            "after_gap": position - before - 1,
+            **(findings.of(chunk, breaks) if findings else _NOT_ASKED | {"text": marked(chunk, (), breaks)}),
+        }
         before = position
 
 
-def document_views(trace: Trace, shown: Sequence[int], findings: Findings) -> Iterator[DocumentView]:
-    """Yield the documents of the chunks at the positions `shown`, in their order."""
+def document_views(trace: Trace, shown: Sequence[int], findings: Findings) -> Iterator[dict[str, Any]]:
+    """Yield the documents of the chunks at the positions `shown`, each with the number of chunks left out at its end."""
     corpus = trace.corpus
     owners = corpus.spans[shown, 0]
     for owner in np.unique(owners).tolist():
         first, end = np.searchsorted(owners, [owner, owner + 1])
         document, positions = corpus.documents[owner], corpus.chunks_of(owner)
-        yield DocumentView(
-            number=owner + 1,
-            document=document,
-            n_words=corpus.words_of(owner),
-            n_chunks=len(positions),
-            chunks=tuple(chunk_views(corpus, shown[first:end], findings)),
-            after_gap=positions.stop - 1 - shown[end - 1],
-            layout=layout_of(document.text),
-        )
+        yield {
+            "number": owner + 1,
+            "document": document,
+            "n_words": corpus.words_of(owner),
+            "n_chunks": len(positions),
+            "chunks": [*chunk_views(corpus, shown[first:end], findings)],
+            "after_gap": positions.stop - 1 - shown[end - 1],
+            "layout": layout_of(document.text).kind,
+        }
 
 
 def marked(passage: Passage, sources: Iterable[Source], breaks: Iterable[int], unread: Iterable[Passage] = ()) -> Markup:
@@ -343,195 +299,71 @@ def marked(passage: Passage, sources: Iterable[Source], breaks: Iterable[int], u
     return Markup("").join([*pieces, escape(text[done - first :])])
 
 
-def _section(chunk: Passage) -> Section | None:
-    return section_of(chunk.document, chunk.start, chunk.end)
+# -- the sources and samples --------------------------------------------------------------------------------
 
 
-def _within(chunk: Passage) -> str:
-    pages = pages_of(chunk.document, chunk.start, chunk.end)
-    first, last = pages or lines_of(chunk.document, chunk.start, chunk.end)
-    unit = "page" if pages else "line"
-    return f"{unit} {first}" if first == last else f"{unit}s {first}-{last}"
-
-
-# -- the answer, its sources and samples --------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class OtherView:
-    """A document whose text the page does not show. score: the best of its chunks."""
-
-    name: str
-    n_chunks: int
-    score: float
-    shade: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AnswerView:
-    """The answer, and what is to be known beside it.
-
-    above: the words of the question that stand nowhere. unsure: the head of an unsure answer, else empty. grounds: what it rests
-    on. notes: of each what stands before words of the answer or of the samples, and these words. declined: whether the
-    document does not say. proposed: the answer that the chunks do not show, where it does not say.
-    """
-
-    above: str
-    unsure: str
-    grounds: tuple[str, ...]
-    text: Markup
-    notes: tuple[tuple[str, str], ...]
-    declined: bool
-    proposed: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SourceView:
-    """What is read of a selected chunk. Numbers and ranks count from 1, ranks among all chunks.
-
-    chunk, chunk_place, score: the number, the place and the combined score of its chunk. place: of the sentence that shows the
-    answer best. also_in: the places of its copies. scored: the score and its scale. sample: which one raised it, from 1; None if
-    none did. in_full: whether its passage is shown. layout: of the passage's lines. excerpt: the passage: the sentence and what
-    is around it. beginning: of the sentence.
-    """
-
-    number: int
-    in_full: bool
-    chunk: int
-    chunk_place: str
-    score: float
-    place: str
-    also_in: str
-    scored: str
-    backward: str
-    backward_rank: int
-    forward: str
-    forward_rank: int
-    sample: int | None
-    language: str
-    layout: str
-    excerpt: Markup
-    beginning: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RaisedView:
-    """A chunk that a forward sample raises. place: empty where the page does not show the chunk."""
-
-    number: int
-    score: str
-    place: str
-    sources: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SampleView:
-    """A forward sample, what it says in a line, why it was cut, and the chunks that it raises most."""
-
-    sample: ForwardSample
-    said: str
-    cut: str
-    raised: tuple[RaisedView, ...]
-
-
-def answer_view(trace: Trace, answer: Answer, prefix: str = "") -> AnswerView:
-    """Return the answer with a link to each source that shows a sentence, at the sentence's end. prefix: of the sources' ids."""
-    link = Markup('<a href="#{0}source-{1}">[{1}]</a>')
-    pieces = ([escape(text), *(link.format(prefix, number) for number in numbers)] for text, numbers in answer.pieces)
-    return AnswerView(
-        above=answer.absent,
-        unsure=answer.head.strip().rstrip(":："),
-        grounds=tuple(_grounds(trace, answer)),
-        text=Markup("").join(chain.from_iterable(pieces)),
-        notes=tuple(_notes(trace, answer)),
-        declined=answer.declined,
-        proposed=answer.proposed,
-    )
-
-
-def _grounds(trace: Trace, answer: Answer) -> Iterator[str]:
-    """Yield what an answer rests on: the sources that show it, the samples that agree, the confidence."""
-    if answer.cited:
-        yield f"shown by {'source' if len(answer.cited) == 1 else 'sources'} {', '.join(map(str, answer.cited))}"
-    if answer.unproved:
-        yield UNPROVED
-    if answer.own_knowledge:
-        yield OWN_KNOWLEDGE
-    if answer.agreement:
-        yield answer.agreement
-    if trace.verdict.confidence is not None and trace.status == "answered":
-        yield f"confidence {trace.verdict.confidence:.0%}"
-
-
-def _notes(trace: Trace, answer: Answer) -> Iterator[tuple[str, str]]:
-    if answer.looks:
-        yield "The looks ahead said: ", answer.looks
-    if answer.unseen:
-        yield "In no source: ", ", ".join(answer.unseen)
-    if trace.truncated:
-        yield f"Cut at its length limit of {trace.method.max_tokens} tokens.", ""
-
-
-def other_views(trace: Trace, shown: set[int], shade: Shade) -> list[OtherView]:
-    """Return the documents with chunks whose positions are not in `shown`. Reads no text."""
+def other_views(trace: Trace, shown: set[int], shade: Shade) -> list[dict[str, Any]]:
+    """Return the documents with chunks whose positions are not in `shown`, with the best score of each. Reads no text."""
     corpus = trace.corpus
     highest = np.full(len(corpus.documents), -np.inf, np.float32)
     np.maximum.at(highest, corpus.spans[:, 0], trace.scores.combined)
     n_chunks = np.bincount(corpus.spans[:, 0], minlength=len(corpus.documents))
     return [
-        OtherView(document.name, int(n_chunks[i]), float(highest[i]), shade(float(highest[i])))
+        {"name": document.name, "n_chunks": n_chunks[i], "score": float(highest[i]), "shade": shade(float(highest[i]))}
         for i, document in enumerate(corpus.documents)
         if i not in shown and n_chunks[i]
     ]
 
 
-def source_views(trace: Trace, answer: Answer) -> Iterator[SourceView]:
-    """Yield the sources in their order."""
+def source_views(trace: Trace, answer: Answer) -> Iterator[dict[str, Any]]:
+    """Yield the sources in their order, for the macros `source_list` and `figures`: with the passage around the sentence, the
+    scores and their ranks among all chunks, and the number of the sample that raised the chunk."""
     scores = trace.scores
     backward_ranks, forward_ranks = ranks(scores.backward), ranks(scores.forward)
     for source in answer.sources:
         passage, position = source.passage, source.passage.position
         layout = layout_of(passage.document.text)
         shown = surrounded(passage, source.sentence, _CONTEXT)
-        yield SourceView(
-            number=label(source),
-            in_full=bool(source.shows),
-            chunk=position + 1,
-            chunk_place=place(trace.corpus.chunks[position]),
-            score=float(scores.combined[position]),
-            place=place(source.sentence or passage),
-            also_in=source.also_in,
-            scored=source.score,
-            backward=digits(trace, scores.backward[position]),
-            backward_rank=backward_ranks[position],
-            forward=digits(trace, scores.forward[position]),
-            forward_rank=forward_ranks[position],
-            sample=int(scores.best_sample[position]) + 1 if scores.forward[position] > 0 else None,
-            language=passage.document.language,
-            layout=layout.kind,
-            excerpt=marked(shown, [source], layout.breaks(shown.start, shown.end)),
-            beginning=beginning(said_from(passage, source.sentence), _BEGINNING),
-        )
+        yield {
+            "number": label(source),
+            "in_full": bool(source.shows),
+            "chunk": position + 1,
+            "chunk_place": place(trace.corpus.chunks[position]),
+            "score": float(scores.combined[position]),
+            "place": place(source.sentence or passage),
+            "also_in": source.also_in,
+            "scored": source.score,
+            "backward": f"{digits(trace, scores.backward[position])} (#{backward_ranks[position]})",
+            "forward": f"{digits(trace, scores.forward[position])} (#{forward_ranks[position]})",
+            "sample": int(scores.best_sample[position]) + 1 if scores.forward[position] > 0 else None,
+            "language": passage.document.language,
+            "layout": layout.kind,
+            "excerpt": marked(shown, [source], layout.breaks(shown.start, shown.end)),
+            "beginning": beginning(said_from(passage, source.sentence), _BEGINNING),
+        }
 
 
-def sample_views(trace: Trace, answer: Answer, shown: Container[int]) -> Iterator[SampleView]:
-    """Yield the forward samples. shown: the positions of the chunks that the page shows."""
+def sample_views(trace: Trace, answer: Answer, shown: Container[int]) -> Iterator[dict[str, Any]]:
+    """Yield the forward samples for the macro `sample`: each in a line, why it was cut, and the chunks that it raises most.
+
+    shown: the positions of the chunks that the page shows; others have no place.
+    """
     sources: dict[int, list[int]] = {}
     for source in answer.sources:
         sources.setdefault(source.passage.position, []).append(label(source))
     for sample, scores in scored_samples(trace):
-        raised = tuple(
-            RaisedView(
-                number=position + 1,
-                score=digits(trace, scores[position]),
-                place=place(trace.corpus.chunks[position]) if position in shown else "",
-                sources=tuple(sources.get(position, ())) if position in shown else (),
-            )
+        raised = [
+            {
+                "number": position + 1,
+                "score": digits(trace, scores[position]),
+                "place": place(trace.corpus.chunks[position]) if position in shown else "",
+                "sources": sources.get(position, []) if position in shown else [],
+            }
             for position in best(scores, _RAISED)
             if scores[position] > 0
-        )
+        ]
         said = beginning(one_line(sample.answer or sample.rationale or "(empty)"), _SAID)
-        yield SampleView(sample=sample, said=said, cut=cut(sample), raised=raised)
+        yield {"sample": sample, "said": said, "cut": cut(sample), "raised": raised}
 
 
 # -- names of documents, where their paths stand beside them or do not matter ---------------------------------------------

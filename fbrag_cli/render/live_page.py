@@ -6,7 +6,6 @@ Positions are those of chunks in the corpus of the page or of the question.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import cache
 from itertools import groupby
 from pathlib import Path
@@ -16,7 +15,6 @@ from fbrag_cli.corpus import Corpus
 from fbrag_cli.render.answer import Answer, answer_of
 from fbrag_cli.render.html import (
     Findings,
-    answer_view,
     chunk_views,
     cost,
     environment,
@@ -113,7 +111,7 @@ def selected(trace: Trace, prefix: str) -> dict[str, Any]:
     """Return the sources before there is an answer: a line each."""
     trace = named_shortly(trace)
     answer = answer_of(trace)
-    views = [replace(view, in_full=False) for view in source_views(trace, answer)]
+    views = [view | {"in_full": False} for view in source_views(trace, answer)]
     return {"html": macro("page_parts", "source_list", views, prefix) if views else "", **_chunks(trace, answer)}
 
 
@@ -125,12 +123,12 @@ def done(trace: Trace, prefix: str) -> dict[str, Any]:
     """
     shown = named_shortly(trace)
     answer = answer_of(shown)
-    views = tuple(source_views(shown, answer))
+    views = [*source_views(shown, answer)]
     tables = [(table, rows_of(table)) for table in own_tables(trace)]
     return {
         "question": printable(trace.question),
         "status": trace.status,
-        "answer_html": macro("page_parts", "answered", answer_view(trace, answer, prefix), True),
+        "answer_html": macro("page_parts", "answered", answer, prefix, fold=True),
         "sources_heading": answer.heading,
         "sources_html": macro("page_parts", "source_list", views, prefix) if views else "",
         "samples_html": "".join(each["html"] for each in _samples(shown, answer, prefix)),
@@ -145,7 +143,7 @@ def done(trace: Trace, prefix: str) -> dict[str, Any]:
 def _samples(trace: Trace, answer: Answer, prefix: str) -> Iterator[dict[str, Any]]:
     word = word_of(trace)
     for number, view in enumerate(sample_views(trace, answer, range(len(trace.corpus.chunks))), 1):
-        raised = [each.number - 1 for each in view.raised]
+        raised = [each["number"] - 1 for each in view["raised"]]
         yield {"html": macro("page_parts", "sample", view, number, prefix, word), "raised": raised}
 
 
