@@ -195,7 +195,7 @@ def one_chunk(trace: Trace, position: int, term_scores: TermScores | None, colum
     if columns is None:
         yield printable(chunk.text)
     else:  # lines of prose that only a width has cut are joined
-        yield from (line_text(chunk, line) for line in shown_lines(chunk, columns))
+        yield from map(line_text, shown_lines(chunk, columns))
 
 
 def _added(term_scores: TermScores | None, text: str, position: int) -> str:

@@ -39,7 +39,7 @@ def markdown(answer: Answer, layout: Layout, prefix: str = "") -> str:
     ]
     parts += [f"{'Other sources' if answer.cited else answer.heading}: {marks(others)}"] if others else []
     for source in answer.sources:
-        lines = (escaped_line(line_text(source.passage, line)) for line in layout.lines(source))
+        lines = (escaped_line(line_text(line)) for line in layout.lines(source))
         quoted = "\n".join(f"    > {line}".rstrip() for line in lines)
         where = escaped(place(layout.shown(source)) + source.also_in)
         parts.append(f"[^{prefix}{source.number}]: {where}, {source.score}\n\n{quoted}")

@@ -9,7 +9,6 @@ import os
 import re
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate, islice, pairwise
 from pathlib import Path
@@ -42,15 +41,6 @@ _WIDTHS = range(40, 121)  # characters at which people and programs cut lines of
 _FITS = 76  # characters that a line of the page holds
 _FULL = 0.8  # of the width: a line was cut if it and the next one's first word are at least this long
 _INK = re.compile(r"\S")
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """A line as it is shown: `document.text[start:end]`, which begins on line `number` (from 1)."""
-
-    number: int
-    start: int
-    end: int
 
 
 def place(passage: Passage) -> str:
@@ -143,32 +133,27 @@ def cut(sample: ForwardSample) -> str:
     return {"length": ", cut at its length limit", "repeat": ", cut where it repeats itself"}.get(sample.finish, "")
 
 
-def shown_lines(passage: Passage, columns: int = LONGEST_LINE, within: Span | None = None) -> list[Line]:
+def shown_lines(passage: Passage, columns: int = LONGEST_LINE, within: Passage | None = None) -> list[Passage]:
     """Return the passage's lines in order; one that is wider than `columns` is cut between words.
 
     The lines of a paragraph of prose are joined before, where it is cut at a greater width than `columns`, or shown from within a
     line on. within: the part of the passage that is shown; None for all.
     """
-    text, number, last = passage.document.text, line_of(passage.document, passage.start), passage.start
-    least, most = within or (passage.start, passage.end)
-    found: list[Line] = []
-    for first, end in _paragraphs(passage, columns, joins=text[max(last, least - 1) : least] not in ("", "\n")):
-        if end < least or first > most:
-            continue
-        first, end = max(first, least), min(end, most)
-        for start, stop in wrapped(text[first:end], first, columns):
-            number += text.count("\n", last, start)
-            last = start
-            found.append(Line(number, start, stop))
+    text, shown = passage.document.text, within or passage
+    joins, found = text[max(passage.start, shown.start - 1) : shown.start] not in ("", "\n"), list[Passage]()
+    for first, end in _paragraphs(passage, columns, joins=joins):
+        if end >= shown.start and first <= shown.end:
+            first, end = max(first, shown.start), min(end, shown.end)
+            found += [passage.part(*span) for span in wrapped(text[first:end], first, columns)]
     return found
 
 
-def line_text(passage: Passage, line: Line) -> str:
+def line_text(line: Passage) -> str:
     """Return a line of `shown_lines`, printable; one that only a width has cut goes on."""
-    return printable(passage.document.text[line.start : line.end]).replace("\n", " ")
+    return printable(line.text).replace("\n", " ")
 
 
-def around(shown: Sequence[Line], sentence: Passage | None, context: int) -> list[Line]:
+def around(shown: Sequence[Passage], sentence: Passage | None, context: int) -> list[Passage]:
     """Return the lines of a sentence with `context` lines before and after, without blank lines at either end. Never empty.
 
     sentence: None for the first line.

@@ -8,7 +8,7 @@ from typing import Literal
 
 from fbrag_cli.corpus import Passage
 from fbrag_cli.render.answer import OWN_KNOWLEDGE, Answer, Source, agreement
-from fbrag_cli.render.passages import LONGEST_LINE, Line, in_part, line_text, link, place, said_from, shown_lines, surrounded
+from fbrag_cli.render.passages import LONGEST_LINE, in_part, line_text, link, place, said_from, shown_lines, surrounded
 from fbrag_cli.text.printable import counted
 from fbrag_cli.text.table import width_of
 from fbrag_cli.text.terminal import ACCENT, BOLD, DIM, Styled, beginning
@@ -39,12 +39,10 @@ class Layout:
         """Return a text as it is printed, in lines that fit."""
         return "\n".join(styled.lines(self.columns, margin=margin, colored=self.colored, linked=self.linked))
 
-    def lines(self, source: Source) -> list[Line]:
+    def lines(self, source: Source) -> list[Passage]:
         width = LONGEST_LINE if self.columns is None else max(_LEAST, min(self.columns - len(_MARGIN), LONGEST_LINE))
-        if self.full:
-            return shown_lines(source.passage, width)
-        shown = surrounded(source.passage, source.sentence, self.context)
-        return shown_lines(source.passage, width, (shown.start, shown.end))
+        within = None if self.full else surrounded(source.passage, source.sentence, self.context)
+        return shown_lines(source.passage, width, within)
 
     def shown(self, source: Source) -> Passage:
         """Return what a source is named by: its sentence, or all of it."""
@@ -130,7 +128,7 @@ def surroundings(trace: Trace, source: Source, columns: int | None, *, colored: 
             continue
         is_source = position == passage.position
         for line in shown_lines(chunk, max(1, width)):
-            shown = line_text(chunk, line)
+            shown = line_text(line)
             if colored:
                 yield f"    {shown}" if is_source else f"    \x1b[{DIM}m{shown}\x1b[0m"
             else:
@@ -147,9 +145,9 @@ def _news(passage: Passage, before: Sequence[Passage]) -> str:
     return " (new)" if before and not read else ""
 
 
-def _line(source: Source, line: Line, layout: Layout) -> str:
+def _line(source: Source, line: Passage, layout: Layout) -> str:
     """Return a line of a source with its margin: the sentence bold, or pointed at, and the words that show it in colour."""
-    shown, points = Styled().add(line_text(source.passage, line)), False
+    shown, points = Styled().add(line_text(line)), False
     if source.sentence and source.shows in ("best", "closest"):
         start, end = max(source.sentence.start, line.start), min(source.sentence.end, line.end)
         shown.style(start - line.start, end - line.start, BOLD)
