@@ -20,6 +20,7 @@ from functools import cached_property
 from itertools import chain
 from operator import gt
 
+from fbrag_cli.corpus import Passage
 from fbrag_cli.text.languages import detect, yes_and_no
 from fbrag_cli.text.sentences import sentence_spans
 from fbrag_cli.text.spans import Span, joined
@@ -40,11 +41,10 @@ _CAPITAL_NOUNS = frozenset({"de"})  # languages in which a capital shows no name
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A source that may be cited: its text and language, its combined score (the best chunk has 1; 0 where none is above 0), and
-    what the sample says that raised it ("" without one)."""
+    """A source that may be cited, its combined score (the best chunk has 1; 0 where none is above 0), and what the sample says
+    that raised it ("" without one)."""
 
-    text: str
-    language: str
+    passage: Passage
     score: float
     said: str
 
@@ -60,13 +60,14 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """The part of a source that shows the answer, in characters of the source's text.
+    """The part of a source that shows the answer.
 
     sentence: the one that shows it best; None where no sentence has a term that is sought. marks: names, numbers and rare words
-    of the answer in this sentence (of the question, where it has none of the answer), and rare names and numbers elsewhere.
+    of the answer in this sentence (of the question, where it has none of the answer), and rare names and numbers elsewhere in the
+    source, in characters of the document.
     """
 
-    sentence: Span | None
+    sentence: Passage | None
     marks: tuple[Span, ...]
 
 
@@ -117,8 +118,8 @@ class _Sought:
 class _Source:
     """The sentences of a source, and the terms of each."""
 
-    def __init__(self, text: str, languages: Sequence[str]) -> None:
-        self.text = text
+    def __init__(self, passage: Passage, languages: Sequence[str]) -> None:
+        self.passage, self.text = passage, (text := passage.text)
         self.spans = list(_sentences(text))
         self.terms = [frozenset(terms(text[start:end], languages)) for start, end in self.spans]
         self.held = frozenset(chain.from_iterable(self.terms))
@@ -149,8 +150,8 @@ class _Evidence:
     """The sources of an answer, and the weights of terms in them."""
 
     def __init__(self, question: str, sources: Sequence[Candidate]) -> None:
-        self.languages = tuple(dict.fromkeys(source.language for source in sources)) or ("",)
-        self.sources = [_Source(source.text, self.languages) for source in sources]
+        self.languages = tuple(dict.fromkeys(source.passage.document.language for source in sources)) or ("",)
+        self.sources = [_Source(source.passage, self.languages) for source in sources]
         self.question, self.asked = question, frozenset(terms(question, self.languages))
         self._plain = frozenset(self.plain(question))
         self._ranks = [1 + _RANKED * max(0.0, source.score) for source in sources]
@@ -208,7 +209,9 @@ class _Evidence:
             elif not here and term in sought.names & sought.new and self._is_rare(term) and is_name(word):
                 outside.append((first, last))
         # Where terms are pairs of characters, neighbours overlap; words that only touch keep a mark each.
-        return Shown((start, end), tuple(sorted([*joined(inside, gt), *joined(outside, gt)])))
+        before, marks = source.passage.start, sorted([*joined(inside, gt), *joined(outside, gt)])
+        sentence = source.passage.part(before + start, before + end)
+        return Shown(sentence, tuple((before + first, before + last) for first, last in marks))
 
     def plain(self, text: str, *, first: bool = True) -> Iterator[str]:
         """Yield the terms of the words of `text` that are no names and no numbers. first: even if they begin a sentence."""

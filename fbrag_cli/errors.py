@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from enum import IntEnum
+from typing import Any
 
 
 class ExitCode(IntEnum):
@@ -71,7 +72,7 @@ class FbragError(Exception):
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.code, self.message, self.hint), {"document": self.document}
 
-    def as_json(self) -> dict[str, object]:
+    def as_json(self) -> dict[str, Any]:
         """Return the error as `fbrag.error/1`."""
         about = {"code": self.code, "message": self.message, "hint": self.hint, "document": self.document}
         return {"schema": "fbrag.error/1", "error": about}

@@ -258,11 +258,11 @@ class Trace:
 
         relative, raised_by, samples = self.scores.relative, self.scores.best_sample, self.samples
         found = []
-        for chunk in self.sources:
-            score = 0.0 if relative is None else float(relative[chunk.position])
-            k = int(raised_by[chunk.position])
+        for passage in self.sources:
+            score = 0.0 if relative is None else float(relative[passage.position])
+            k = int(raised_by[passage.position])
             said = samples[k].said if 0 <= k < len(samples) else ""
-            found.append(Candidate(chunk.text, chunk.document.language, score, said))
+            found.append(Candidate(passage, score, said))
         answer = self.answer if self.status == "answered" and self.from_document else None
         return citations(self.question, answer or "", found, declined=self.status == "not_found")
 

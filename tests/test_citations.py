@@ -13,7 +13,9 @@ from fbrag_cli.documents.document import Content, Document, Extracted
 from fbrag_cli.methods.ranking import whole_chunks
 from fbrag_cli.query import Collection, Query
 from fbrag_cli.render import as_json
-from fbrag_cli.render.answer_text import UNPROVED, Layout, absent, answer_of, cited_answer, markdown, notes, sources
+from fbrag_cli.render.answer import UNPROVED, answer_of
+from fbrag_cli.render.markdown import markdown
+from fbrag_cli.render.text import Layout, cited_answer, sources
 from fbrag_cli.retrieval.bm25 import BM25
 from fbrag_cli.trace import Scores, Selection, Trace
 from tests.render import test_passages
@@ -44,22 +46,21 @@ def trace_of(*texts: str, answer: str | None, question: str = "Who sealed the bo
     )
 
 
-def sentences(trace: Trace, cited: Citations) -> list[str | None]:
-    pairs = zip(trace.sources, cited.shown, strict=True)
-    return [shown.sentence and chunk.text[slice(*shown.sentence)] for chunk, shown in pairs]
+def sentences(cited: Citations) -> list[str | None]:
+    return [shown.sentence and shown.sentence.text for shown in cited.shown]
 
 
 def marked(trace: Trace, cited: Citations) -> list[list[str]]:
     pairs = zip(trace.sources, cited.shown, strict=True)
-    return [[chunk.text[slice(*mark)] for mark in shown.marks] for chunk, shown in pairs]
+    return [[source.document.text[slice(*mark)] for mark in shown.marks] for source, shown in pairs]
 
 
 def test_the_source_that_holds_the_answer_is_cited_whatever_its_rank() -> None:
     trace = trace_of(ROADS, TOWN, BOX, answer="Tobias Wrenn")
     cited = trace.citations
     assert [claim.sources for claim in cited.claims] == [(3,)]
-    assert sentences(trace, cited)[2] == "The box was sealed by Tobias Wrenn with lead in 1893."
-    assert cited_answer(trace, cited).text == "Tobias Wrenn [3]"
+    assert sentences(cited)[2] == "The box was sealed by Tobias Wrenn with lead in 1893."
+    assert cited_answer(answer_of(trace)).text == "Tobias Wrenn [1]"
 
 
 def test_each_sentence_carries_its_own_sources_and_one_without_support_none() -> None:
@@ -68,10 +69,12 @@ def test_each_sentence_carries_its_own_sources_and_one_without_support_none() ->
     cited = trace.citations
     assert [claim.sources for claim in cited.claims] == [(3,), (2,), ()]
     assert [answer[claim.start : claim.end] for claim in cited.claims][1] == "He was born in Dunlathe."
-    assert UNPROVED not in notes(trace, cited)
-    assert cited_answer(trace, cited).text.startswith("Tobias Wrenn sealed it in 1893. [3] He was born in Dunlathe. [2] His ship")
-    assert cited_answer(trace, cited).text.endswith("Greenock.")
-    assert cited_answer(trace, None).text == answer
+    assert UNPROVED not in answer_of(trace).notes()
+    assert cited_answer(answer_of(trace)).text.startswith(
+        "Tobias Wrenn sealed it in 1893. [1] He was born in Dunlathe. [2] His ship"
+    )
+    assert cited_answer(answer_of(trace)).text.endswith("Greenock.")
+    assert cited_answer(answer_of(trace), sources=False).text == answer
 
 
 HORSES = "Captain Thaxter came. I did not see the Garefowl again. He rode. Where shall you change horses? Oh! Bromley is next."
@@ -87,10 +90,9 @@ HORSES = "Captain Thaxter came. I did not see the Garefowl again. He rode. Where
 )
 def test_a_sentence_with_the_answer_and_no_other_word_of_the_question_than_names_is_no_proof(question: str, answer: str) -> None:
     trace = trace_of(HORSES, answer=answer, question=question)
-    cited = trace.citations
-    assert cited_answer(trace, cited).text == answer
-    assert next(notes(trace, cited)) == UNPROVED == "no sentence of the sources shows this"
-    assert f"\n\n{UNPROVED}\n\n" in markdown(trace, cited, Layout(context=0))
+    assert cited_answer(answer_of(trace)).text == answer
+    assert next(answer_of(trace).notes()) == UNPROVED == "no sentence of the sources shows this"
+    assert f"\n\n{UNPROVED}\n\n" in markdown(answer_of(trace), Layout(context=0))
 
 
 @pytest.mark.parametrize(
@@ -106,13 +108,13 @@ def test_a_sentence_with_the_answer_and_a_word_that_was_asked_is_a_proof(
     text: str, language: str, question: str, answer: str
 ) -> None:
     trace = trace_of(text, answer=answer, question=question, language=language)
-    assert cited_answer(trace, trace.citations).text == f"{answer} [1]"
-    assert UNPROVED not in notes(trace, trace.citations)
+    assert cited_answer(answer_of(trace)).text == f"{answer} [1]"
+    assert UNPROVED not in answer_of(trace).notes()
 
 
 def test_of_an_answer_in_another_language_than_the_sources_nobody_says_that_no_sentence_shows_it() -> None:
     trace = trace_of(BOX, answer="Le capitaine a scellé la boîte avec du plomb.")
-    assert list(notes(trace, trace.citations)) == []
+    assert list(answer_of(trace).notes()) == []
 
 
 def test_sources_that_show_the_same_are_cited_together_best_first() -> None:
@@ -149,8 +151,8 @@ def test_words_names_and_numbers_that_no_source_has_are_said() -> None:
     trace = trace_of(ROADS, BOX, answer="Captain Silas Wrenn, on 4 May 1894, sealing the boxes with lead.")
     cited = trace.citations
     assert cited.unseen == ("Captain Silas", "4", "1894")
-    assert list(notes(trace, cited))[-1] == "in no source: Captain Silas, 4, 1894"
-    assert "\n\nin no source: Captain Silas, 4, 1894\n\n" in markdown(trace, cited, Layout(context=0))
+    assert list(answer_of(trace).notes())[-1] == "in no source: Captain Silas, 4, 1894"
+    assert "\n\nin no source: Captain Silas, 4, 1894\n\n" in markdown(answer_of(trace), Layout(context=0))
     assert as_json.answer(trace, memory_mb=0)["unseen"] == ["Captain Silas", "4", "1894"]
 
 
@@ -191,7 +193,7 @@ def test_scripts_without_spaces_are_cited_and_compared_by_pairs_of_characters() 
     trace = trace_of(*texts, answer="船长王明", question=question, language="zh")
     cited = trace.citations
     assert [claim.sources for claim in cited.claims] == [(2,)]
-    assert sentences(trace, cited)[1] == "箱子由船长王明用铅封好。"
+    assert sentences(cited)[1] == "箱子由船长王明用铅封好。"
     assert cited.unseen == ()
     assert trace_of(*texts, answer="李刚，1894年", question=question, language="zh").citations.unseen == ("李刚", "1894")
 
@@ -199,45 +201,47 @@ def test_scripts_without_spaces_are_cited_and_compared_by_pairs_of_characters() 
 def test_a_list_without_sentences_shows_its_line() -> None:
     rows = "\n".join(f"row {i} of the register of the harbour master, {i} tons" for i in range(9))
     trace = trace_of(f"{rows}\nTobias Wrenn, watchmaker\n{rows}", answer="watchmaker", question="What was Tobias Wrenn?")
-    assert sentences(trace, trace.citations) == ["Tobias Wrenn, watchmaker"]
+    assert sentences(trace.citations) == ["Tobias Wrenn, watchmaker"]
 
 
 def test_a_sentence_is_not_cut_by_the_columns_of_its_characters() -> None:
     narrow = f"{'名簿は長く' * 60}印章は李剛が押した"  # 309 characters, 618 columns
     table = f"{narrow}\n{'表' * 500}"
     cited = trace_of(table, answer="李剛", question="印章は誰が押した?", language="ja").citations
-    assert cited.shown[0].sentence == (0, len(narrow))
+    sentence = cited.shown[0].sentence
+    assert sentence
+    assert (sentence.start, sentence.end) == (0, len(narrow))
 
 
 def test_json_has_the_citations_beside_the_answer_and_the_place_of_each_sentence() -> None:
     trace = trace_of(ROADS, BOX.replace(". ", ".\n"), answer="Tobias Wrenn.")
     told = as_json.answer(trace, memory_mb=0)
     assert told["answer"] == "Tobias Wrenn."
-    assert told["citations"] == [{"start": 0, "end": 13, "sources": [2]}]
-    source = told["sources"][1]
+    assert told["citations"] == [{"start": 0, "end": 13, "sources": [1]}]
+    source = told["sources"][0]
     assert (source["start_line"], source["end_line"]) == (1, 5)
-    assert source["text"][source["sentence"]["start"] : source["sentence"]["end"]].startswith("The box was sealed")
+    text = trace.corpus.documents[1].text
+    assert text[source["sentence"]["start_char"] : source["sentence"]["end_char"]].startswith("The box was sealed")
     assert (source["sentence"]["start_line"], source["sentence"]["end_line"]) == (3, 3)
-    assert [each["relative"] for each in told["sources"]] == [1.0, 0.5]
+    assert [(each["id"], each["rank"], each["relative"]) for each in told["sources"]] == [(1, 2, 0.5), (2, 1, 1.0)]
 
 
 def test_markdown_refers_to_the_cited_sources_in_the_answer_and_to_the_others_in_a_line() -> None:
     trace = trace_of(ROADS, BOX, answer="Tobias Wrenn")
-    told = markdown(trace, trace.citations, Layout(context=0))
-    assert told.startswith("Tobias Wrenn[^2]\n\nOther sources: [^1]\n\n[^1]: 0.txt")
-    assert "\n\n[^2]: 1.txt:1, 0.50 (1.00)\n\n    > The box was sealed" in told
+    told = markdown(answer_of(trace), Layout(context=0))
+    assert told.startswith("Tobias Wrenn[^1]\n\nOther sources: [^2]\n\n[^1]: 1.txt:1, 0.50 (1.00)\n\n    > The box was sealed")
+    assert "\n\n[^2]: 0.txt" in told
 
 
 def test_what_was_proposed_is_said_where_the_document_does_not_say() -> None:
     trace = replace(trace_of(ROADS, BOX, answer="Silas\x1b Pell\nof Greenock"), status="not_found")
-    cited = trace.citations
-    assert cited_answer(trace, cited).text == "The document does not say."
+    assert cited_answer(answer_of(trace)).text == "The document does not say."
     proposed = "Proposed, but not shown by the chunks: Silas␛ Pell of Greenock (--answer-anyway gives it)"
-    assert list(notes(trace, cited)) == list(notes(trace, None)) == [proposed]
+    assert list(answer_of(trace).notes()) == list(answer_of(trace).notes(sources=False)) == [proposed]
     told = as_json.answer(trace, memory_mb=0)
     assert (told["answer"], told["citations"], told["unseen"]) == (None, [], [])
     assert told["unsupported_answer"] == trace.answer
-    assert list(notes(replace(trace, answer=""), cited)) == []
+    assert list(answer_of(replace(trace, answer="")).notes()) == []
 
 
 def test_where_the_document_does_not_say_the_sentence_nearest_to_the_question_is_shown_and_not_the_rejected_answer() -> None:
@@ -245,17 +249,17 @@ def test_where_the_document_does_not_say_the_sentence_nearest_to_the_question_is
     asked = trace_of(text, ROADS, answer="The tall, mild gentleman was seasick.", question="Why was the captain short of sleep?")
     trace = replace(asked, status="not_found")
     cited = trace.citations
-    assert sentences(trace, cited)[0] == "So the captain came to be short of sleep."
+    assert sentences(cited)[0] == "So the captain came to be short of sleep."
     assert marked(trace, cited)[0] == ["captain", "short", "sleep"]
 
 
 def test_words_of_the_question_that_stand_nowhere_are_said_above_the_answer() -> None:
     trace = replace(trace_of(BOX, answer="Wrenn"), absent=("horse", "Thax\x1bter_1_"))
-    assert absent(trace) == "horse, Thax␛ter_1_ stand nowhere in the document"
-    assert absent(replace(trace, absent=("horse",))) == "horse stands nowhere in the document"
-    assert absent(replace(trace_of(BOX, TOWN, answer="Wrenn"), absent=("horse",))).endswith("nowhere in the documents")
+    assert answer_of(trace).absent == "horse, Thax␛ter_1_ stand nowhere in the document"
+    assert answer_of(replace(trace, absent=("horse",))).absent == "horse stands nowhere in the document"
+    assert answer_of(replace(trace_of(BOX, TOWN, answer="Wrenn"), absent=("horse",))).absent.endswith("nowhere in the documents")
     above = "horse, Thax␛ter\\_1\\_ stand nowhere in the document\n\nWrenn"
-    assert markdown(trace, trace.citations, Layout(context=0)).startswith(above)
+    assert markdown(answer_of(trace), Layout(context=0)).startswith(above)
     assert as_json.answer(trace, memory_mb=0)["absent"] == ["horse", "Thax\x1bter_1_"]
 
 
@@ -277,25 +281,25 @@ def test_words_of_the_question_that_stand_nowhere_are_said_above_the_answer() ->
     ],
 )
 def test_that_the_document_does_not_say_is_said_in_the_language_of_the_question(question: str, sentence: str) -> None:
-    assert answer_of(replace(trace_of(BOX, answer=None, question=question), status="not_found")) == sentence
+    assert answer_of(replace(trace_of(BOX, answer=None, question=question), status="not_found")).said == sentence
 
 
 def test_without_an_answer_the_sentence_is_that_of_the_sample_that_raised_the_chunk() -> None:
     trace = replace(test_passages.trace_of(BOX, "", "Wrenn sealed it with lead"), status="retrieved", answer=None)
-    assert sentences(trace, trace.citations) == ["The box was sealed by Tobias Wrenn with lead in 1893."]
+    assert sentences(trace.citations) == ["The box was sealed by Tobias Wrenn with lead in 1893."]
 
 
 def test_cited_sources_have_their_lines_and_each_other_one_is_a_line() -> None:
     texts = [f"The box of pier {i} was open. It stood there all night, and nobody came to see what was in it." for i in range(8)]
     texts[7] = "The box was sealed by Tobias Wrenn with lead in 1893."
     trace = trace_of(*texts, answer="Tobias Wrenn")
-    cited, *others = sources(trace, trace.citations, Layout(context=0)).split("\n\n")
-    assert cited == "Sources:\n[8] 7.txt:1   0.12 (1.00)\n  > The box was sealed by Tobias Wrenn with lead in 1893."
+    cited, *others = sources(answer_of(trace), Layout(context=0)).split("\n\n")
+    assert cited == "Sources:\n[1] 7.txt:1   0.12 (1.00)\n  > The box was sealed by Tobias Wrenn with lead in 1893."
     (others,) = [each.splitlines() for each in others]
-    assert others[:2] == ["[1] 0.txt:1  The box of pier 0 was open.", "[2] 1.txt:1  The box of pier 1 was open."]
+    assert others[:2] == ["[2] 0.txt:1  The box of pier 0 was open.", "[3] 1.txt:1  The box of pier 1 was open."]
     assert len(others) == 7
-    for more in ({"full": True}, {"every": True}):
-        whole = sources(trace, trace.citations, Layout(context=0, **more)).splitlines()
+    for more in ({"full": True}, {"sources": "all"}):
+        whole = sources(answer_of(trace), Layout(context=0, **more)).splitlines()
         assert [line[:3] for line in whole if line.startswith("[")] == [f"[{number}]" for number in range(1, 9)]
         assert [line for line in whole if line.startswith("  > ")] == [f"  > {texts[7]}"]  # the only one that is evidence
 
@@ -303,7 +307,7 @@ def test_cited_sources_have_their_lines_and_each_other_one_is_a_line() -> None:
 def test_a_source_that_shows_nothing_of_the_answer_has_no_marked_sentence() -> None:
     trace = trace_of("I did not see the Garefowl again.", "Nobody slept.", answer="Bromley", question="Who saw the Garefowl?")
     for colored in (True, False):
-        shown = sources(trace, trace.citations, Layout(context=0, every=True, colored=colored))
+        shown = sources(answer_of(trace), Layout(context=0, sources="all", colored=colored))
         assert shown.startswith("Closest:\n[1] 0.txt:1")
         assert shown.splitlines()[2] == "    I did not see the Garefowl again."
 
@@ -311,7 +315,7 @@ def test_a_source_that_shows_nothing_of_the_answer_has_no_marked_sentence() -> N
 def test_a_sentence_of_a_word_or_two_is_shown_with_what_follows() -> None:
     trace = trace_of(BOX, "Wrenn slept. He said that he knew of no other man who had one.", answer="Tobias Wrenn")
     assert (
-        sources(trace, trace.citations, Layout(context=0)).splitlines()[-1]
+        sources(answer_of(trace), Layout(context=0)).splitlines()[-1]
         == "[2] 1.txt:1  Wrenn slept. He said that he knew of no other …"
     )
 
@@ -320,11 +324,11 @@ def test_where_nothing_is_cited_the_source_nearest_to_the_question_has_its_lines
     texts = ["A tall, mild gentleman was very seasick.", "Nobody slept.", "That is how the captain came to be so short of sleep."]
     asked = trace_of(*texts, answer="Seasickness", question="Why was the captain short of sleep?")
     trace = replace(asked, status="not_found")
-    lines = sources(trace, trace.citations, Layout(context=0)).splitlines()
+    lines = sources(answer_of(trace), Layout(context=0)).splitlines()
     assert lines[0] == "Closest:"
     assert lines[1].startswith("[3] 2.txt:1 ")
     assert lines[2] == f"  > {texts[2]}"
-    assert lines[3:] == ["", f"[1] 0.txt:1-1  {texts[0]}", "[2] 1.txt:1-1  Nobody slept."]
+    assert lines[3:] == ["", f"[1] 0.txt:1  {texts[0]}", "[2] 1.txt:1  Nobody slept."]
 
 
 def test_a_second_fact_is_cited_by_the_name_that_the_first_one_gives() -> None:

@@ -173,7 +173,7 @@ def test_the_routes_of_the_page_are_those_of_the_server(tmp_path: Path) -> None:
 
 
 def test_the_events_of_the_page_are_those_of_the_server() -> None:
-    code = (ROOT / "fbrag_cli" / "render" / "events.py").read_text("utf-8")
+    code = (ROOT / "fbrag_cli" / "render" / "as_json.py").read_text("utf-8")
     assert first_column(section("serve.md", "Events"), r"`(\w+)`") == {*re.findall(r'"event": "(\w+)"', code), "error"}
 
 

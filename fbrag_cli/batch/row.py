@@ -16,6 +16,7 @@ from typing import Any
 from fbrag_cli.batch.jobs import Job
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.build import versions
+from fbrag_cli.render.answer import answer_of
 from fbrag_cli.render.as_json import certainty, citations, sources
 from fbrag_cli.render.matrix import MARK, Cell, Matrix
 from fbrag_cli.render.passages import place
@@ -45,25 +46,26 @@ _NUMBER = re.compile(r"[+-]?[0-9][0-9.,]*%?")
 
 def answered(job: Job, trace: Trace, settings: Mapping[str, object]) -> dict[str, Any]:
     """Return the row of an answered question. Its seconds leave out reading the document and loading models."""
-    found, documents = trace.status == "answered", trace.corpus.documents
-    cited = dict.fromkeys(claim.sources[0] - 1 for claim in trace.citations.claims if claim.sources)
+    found, shown = trace.status == "answered", answer_of(trace)
+    documents = trace.corpus.documents
+    cited = dict.fromkeys(claim.sources[0] for claim in shown.claims if claim.sources)
     # The sentences that show the answer, the best one for each of its own.
-    spans = [(trace.sources[i], span) for i in cited if (span := trace.citations.shown[i].sentence)]
+    sentences = [sentence for number in cited if (sentence := shown.sources[number - 1].sentence)]
     return _row(
         job,
         settings,
         status=trace.status,
         answer=trace.answer if found else None,
         unsupported_answer=None if found else trace.answer,
-        place="; ".join(place(chunk, span) for chunk, span in spans) or None,
-        quote=" … ".join(one_line(chunk.text[slice(*span)]) for chunk, span in spans) or None,
+        place="; ".join(map(place, sentences)) or None,
+        quote=" … ".join(one_line(sentence.text) for sentence in sentences) or None,
         **certainty(trace),
         absent=list(trace.absent),
         sources=[
             {"id": source["id"], **{name: source[name] for name in _OF_A_SOURCE}, "score": source["relative"]}
-            for source in sources(trace)
+            for source in sources(trace, shown)
         ],
-        citations=citations(trace),
+        citations=citations(shown),
         seconds=round(sum(stage.seconds for stage in trace.stages if stage.name not in _NO_QUESTION), 3),
         warnings=[*trace.warnings, *(warning for document in documents for warning in document.warnings)],
         sha256=[document.sha256 for document in documents],

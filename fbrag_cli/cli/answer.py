@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from dataclasses import replace
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.cli.console import Console
@@ -21,6 +21,9 @@ from fbrag_cli.text.printable import dumps, one_line
 from fbrag_cli.text.table import columns_of
 from fbrag_cli.trace import Trace
 
+if TYPE_CHECKING:
+    from fbrag_cli.render.text import Layout
+
 
 class AnswerWriter:
     """Writes answers to a stream in the form that is asked for, as they come if the form allows it.
@@ -33,7 +36,7 @@ class AnswerWriter:
         self._stream, self._form, self._options = stream, form, options
         self._events = None
         if form == "jsonl":
-            from fbrag_cli.render.events import Events
+            from fbrag_cli.render.as_json import Events
 
             self._events = Events()
 
@@ -70,30 +73,25 @@ class AnswerWriter:
         self.is_out = True
 
     def _finish(self, trace: Trace, before: tuple[Passage, ...]) -> None:
-        from fbrag_cli.render import answer_text, as_json
+        from fbrag_cli.render import as_json
+        from fbrag_cli.render.answer import answer_of, said_of
+        from fbrag_cli.render.markdown import markdown
+        from fbrag_cli.render.text import text
 
-        options, with_sources = self._options, self._options.sources != "none" and not self._options.answer_only
         if self._events:
             self._put_json(self._events.done(trace, peak_memory_mb()))
         elif self._form == "json":
             self._put_json(as_json.answer(trace, memory_mb=peak_memory_mb()))
         elif self._form == "md":
-            cited = trace.citations if with_sources else None
-            self._put(answer_text.markdown(trace, cited, answer_text.Layout(context=options.context, full=options.full)) + "\n")
-        elif options.answer_only:
-            self._put(one_line(answer_text.answer_of(trace)) + "\n")
+            self._put(markdown(answer_of(trace), layout_for(self._options)) + "\n")
+        elif self._options.answer_only:
+            self._put(one_line(said_of(trace)) + "\n")
         else:
             terminal = self._stream.isatty()
             colored = self.console.colored(self._stream)
-            layout = answer_text.Layout(
-                context=options.context,
-                full=options.full,
-                every=options.sources == "all",
-                colored=colored,
-                linked=colored and terminal and os.environ.get("TERM") != "dumb",
-                columns=columns_of(self._stream),
-            )
-            shown = answer_text.text(trace, trace.citations if with_sources else None, layout, before)
+            linked = colored and terminal and os.environ.get("TERM") != "dumb"
+            layout = replace(layout_for(self._options), colored=colored, linked=linked, columns=columns_of(self._stream))
+            shown = text(answer_of(trace), layout, before)
             self._put(f"\n{shown}\n\n" if terminal else f"{shown}\n")  # air
 
     def _put_json(self, value: dict[str, object]) -> None:
@@ -102,6 +100,13 @@ class AnswerWriter:
     def _put(self, text: str) -> None:
         self._stream.write(text)
         self._stream.flush()
+
+
+def layout_for(options: AnswerOptions) -> Layout:
+    """Return how much of the sources the options ask for."""
+    from fbrag_cli.render.text import Layout
+
+    return Layout(context=options.context, full=options.full, sources="none" if options.answer_only else options.sources)
 
 
 def answer(
@@ -118,7 +123,7 @@ def answer(
     earlier: the same question with less to read, which was answered before. more: what the user types to read more, "" if that
     is not possible. Both are retrieved again, by samples that are in memory.
     """
-    from fbrag_cli.render.answer_text import summary
+    from fbrag_cli.render.text import summary
 
     line, console = writer.line, writer.console
     listener, silent = Listener(progress=writer.event, cancellation=cancellation), Listener(cancellation=cancellation)

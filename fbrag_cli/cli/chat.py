@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fbrag_cli.cancellation import Cancellation
-from fbrag_cli.cli.answer import AnswerWriter, answer
+from fbrag_cli.cli.answer import AnswerWriter, answer, layout_for
 from fbrag_cli.cli.command import command
 from fbrag_cli.cli.console import Console
 from fbrag_cli.cli.live import ProgressLine, progress_line
@@ -240,15 +240,16 @@ class _Writer(AnswerWriter):
         self.typed, self.in_json, self._n_out = "", form == "json", 0
 
     def _finish(self, trace: Trace, before: tuple[Passage, ...]) -> None:
-        from fbrag_cli.render import as_json, conversation
+        from fbrag_cli.render import as_json
+        from fbrag_cli.render.answer import answer_of
+        from fbrag_cli.render.markdown import section
 
         options, self._n_out = self._options, self._n_out + 1
         if self.in_json:
             told = as_json.answer(trace, memory_mb=peak_memory_mb())
             self._put_json({**told, "typed": self.typed, "understood": trace.question})
         elif self._form == "md":
-            cited = options.sources != "none" and not options.answer_only
-            self._put(conversation.markdown(trace, self._n_out, options.context, full=options.full, cited=cited) + "\n\n")
+            self._put(section(answer_of(trace), layout_for(options), self._n_out) + "\n\n")
         else:
             if self._n_out > 1 and not options.answer_only and not sys.stdout.isatty():
                 self._put("\n")
@@ -402,14 +403,16 @@ def _explain(talk: Talk, rest: str) -> None:
 
 
 def _source(talk: Talk, rest: str) -> None:
-    from fbrag_cli.render.conversation import surroundings
+    from fbrag_cli.render.answer import answer_of
+    from fbrag_cli.render.text import surroundings
 
     trace = talk.last().trace
     if talk.in_json:
         raise FbragError("usage", "/source: with --json each answer has its sources", "leave out --json")
-    if not rest.isascii() or not rest.isdigit() or not 1 <= int(rest[:9]) <= len(trace.sources):
-        raise FbragError("usage", f"/source {rest}: the answer has {counted(len(trace.sources), 'source')}", "/source 1")
-    lines = surroundings(trace, int(rest), columns_of(sys.stdout), colored=talk.console.colored(sys.stdout))
+    sources = answer_of(trace).sources
+    if not rest.isascii() or not rest.isdigit() or not 1 <= int(rest[:9]) <= len(sources):
+        raise FbragError("usage", f"/source {rest}: the answer has {counted(len(sources), 'source')}", "/source 1")
+    lines = surroundings(trace, sources[int(rest) - 1], columns_of(sys.stdout), colored=talk.console.colored(sys.stdout))
     talk.write("".join(f"{line}\n" for line in lines))
 
 
@@ -422,8 +425,10 @@ def _open(talk: Talk, rest: str) -> None:
 
 
 def _save(talk: Talk, rest: str) -> None:
-    from fbrag_cli.render import conversation
+    from fbrag_cli.render.answer import answer_of
     from fbrag_cli.render.html import page
+    from fbrag_cli.render.markdown import section
+    from fbrag_cli.render.text import Layout
 
     if not rest:
         raise FbragError("usage", "/save: the file is missing", "/save FILE.md, or /save FILE.html")
@@ -437,9 +442,8 @@ def _save(talk: Talk, rest: str) -> None:
         if is_page:
             stream.write(page(exchanges[-1].trace))
         else:
-            shown = talk.options.answer
-            traces = enumerate((each.trace for each in exchanges), 1)
-            parts = [conversation.markdown(trace, number, shown.context, full=shown.full) for number, trace in traces]
+            layout = Layout(context=talk.options.answer.context, full=talk.options.answer.full)
+            parts = [section(answer_of(each.trace), layout, number) for number, each in enumerate(exchanges, 1)]
             stream.write("\n\n".join(parts) + "\n")
     what = "the last answer" if is_page else counted(len(exchanges), "question")
     talk.console.note(f"saved: {what} in {path}", dim=True)

@@ -123,7 +123,9 @@ def _offered(setting: Setting, ctx: Any, args: list[str], incomplete: str) -> li
         return [*setting.choices]
     from typer.main import get_param_completion
 
-    return get_param_completion(words)(ctx, args, incomplete)  # type: ignore[misc]  # None for None alone
+    complete: Any = get_param_completion(words)
+    found: list[str] = complete(ctx, args, incomplete)
+    return found
 
 
 # -- commands ------------------------------------------------------------------------------------------------------------------

@@ -60,7 +60,7 @@ def explain(console: Console, options: ExplainCommand) -> int:
         found = _print_explanation(stream, trace, session, options, console)
         page(trace)
         device = session.device
-    from fbrag_cli.render.answer_text import summary
+    from fbrag_cli.render.text import summary
 
     console.note(summary(trace, device), dim=True)
     if not found:

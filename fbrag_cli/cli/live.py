@@ -282,9 +282,9 @@ def _nearest_lines(chunk: Passage, weights: Mapping[str, float], columns: int) -
     from fbrag_cli.text.terminal import beginning, wrapped
 
     room = max(1, min(columns, LONGEST_LINE) - len(_MARGIN))
-    start, end = nearest_sentence(chunk, weights)
-    yield shortened(place(chunk, (start, end)), columns)
-    sentence = one_line(chunk.text[start:end])
+    nearest = nearest_sentence(chunk, weights)
+    yield shortened(place(nearest), columns)
+    sentence = one_line(nearest.text)
     spans = wrapped(sentence, 0, room)
     yield from (_MARGIN + sentence[first:last].rstrip() for first, last in spans[: _MOST_LINES - 1])
     if rest := spans[_MOST_LINES - 1 :]:

@@ -140,7 +140,7 @@ def run_server(console: Console, options: ListenOptions, settings: ServerSetting
         )
         state = State(session=session, desk=desk, library=library, door=door, lifetime=lifetime)
         ready = partial(_ready, console, options, lifetime, entrance if page else None)
-        code = run(state, [*tcp, *unix], ready, partial(console.note, level=1))
+        code: int = run(state, [*tcp, *unix], ready, partial(console.note, level=1))
         if lifetime.is_stuck:  # its models are not freed under it
             sockets.close()
             os._exit(code)

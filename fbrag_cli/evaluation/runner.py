@@ -75,8 +75,8 @@ def run(
         todo = []
         for example, each in wanted:
             row, to_check = done.get((example.dataset, example.id, each.key)), each.large and example.dataset in each.checked
-            for name, digest in _digests(example, each, of_models).items() if row else ():
-                if row["digests"].get(name) != digest:
+            for name, digest in _digests(example, each, of_models).items():
+                if row and row["digests"].get(name) != digest:
                     what = f"{example.id} of {example.dataset}" if name == "example" else f"the {name} model {each.models[name]}"
                     raise FbragError("usage", f"{what} has changed since {output} got rows of it", ANOTHER)
             if row is None or (to_check and {"abstain", "abstain_wrongly"}.isdisjoint(row["metrics"])):

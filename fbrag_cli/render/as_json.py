@@ -1,20 +1,36 @@
-"""Renders a `Trace` as JSON: `fbrag.answer/1` and `fbrag.explanation/1`. Within a version, keys are only added."""
+"""Renders a `Trace` as JSON: `fbrag.answer/1`, `fbrag.explanation/1`, and the events of an answer, `fbrag.event/1`.
+
+Within a version, keys are only added.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import asdict, replace
-from typing import Any
+from collections.abc import Collection, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
 
-from fbrag_cli.citations import Shown
-from fbrag_cli.corpus import Passage
+from fbrag_cli.corpus import Corpus, Passage
 from fbrag_cli.documents.lines import lines_of, pages_of, section_of
 from fbrag_cli.generation.build import versions
 from fbrag_cli.methods.registry import METHODS
+from fbrag_cli.progress import LABELS, Event
+from fbrag_cli.render.answer import Answer, answer_of
 from fbrag_cli.render.passages import copies, read_of
 from fbrag_cli.render.tables import beside, own_tables, records
 from fbrag_cli.retrieval.ranking import ranks
-from fbrag_cli.trace import Stage, Trace
+from fbrag_cli.trace import Scores, Stage, Trace
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Scored = NDArray[np.float32]
+
+#: Of every event but the last, which has the answer's.
+EVENT = "fbrag.event/1"
+
+_RAISED = 5  # chunks that an event names of a sample
+_OF_A_SENTENCE = ("page", "last_page", "section", "start_line", "end_line", "start_char", "end_char")
 
 
 def answer(trace: Trace, *, memory_mb: float) -> dict[str, Any]:
@@ -23,7 +39,7 @@ def answer(trace: Trace, *, memory_mb: float) -> dict[str, Any]:
     from_document: whether text of the document was read for the answer; if not, it is from the model's own knowledge.
     unseen: words, names and numbers of the answer that stand in no source. absent: words of the question that stand in no chunk.
     """
-    found = trace.status == "answered"
+    found, shown = trace.status == "answered", answer_of(trace)
     return {
         "schema": "fbrag.answer/1",
         "question": trace.question,
@@ -32,11 +48,11 @@ def answer(trace: Trace, *, memory_mb: float) -> dict[str, Any]:
         "unsupported_answer": None if found else trace.answer,
         "from_document": trace.from_document,
         "absent": list(trace.absent),
-        "citations": citations(trace),
-        "unseen": list(trace.citations.unseen),
+        "citations": citations(shown),
+        "unseen": list(shown.unseen),
         **certainty(trace),
         "truncated": trace.truncated,
-        "sources": sources(trace),
+        "sources": sources(trace, shown),
         **_shared(trace, memory_mb),
     }
 
@@ -75,43 +91,38 @@ def explanation(trace: Trace, *, memory_mb: float, found: Collection[int] | None
     }
 
 
-def citations(trace: Trace) -> list[dict[str, Any]]:
+def citations(answer: Answer) -> list[dict[str, Any]]:
     """Return each sentence of the answer, (start, end) in characters of it, with the `id` of each source that shows it."""
-    return [{"start": each.start, "end": each.end, "sources": list(each.sources)} for each in trace.citations.claims]
+    return [{"start": each.start, "end": each.end, "sources": list(each.sources)} for each in answer.claims]
 
 
-def sources(trace: Trace) -> list[dict[str, Any]]:
-    """Return what the large model reads of the selected chunks, best first: each whole, or a source for each part of it.
+def sources(trace: Trace, answer: Answer) -> list[dict[str, Any]]:
+    """Return what the large model reads of the selected chunks: each whole, or a source for each part of it.
 
-    copies: the places of the same text in other chunks. sentence: the one that shows the answer best, (start, end) in characters
-    of `text`, and its place; null if there is none. highlights: (start, end) of words, in characters of `text`.
+    id: its number in citations, as of `Source`, in whose order the sources stand; null before the answer. rank: among the
+    sources, best first. copies: the places of the same text in other chunks. sentence: the place of the one that shows the answer
+    best; null if there is none. highlights: (start, end) of words, in characters of the document.
     """
     own = _beside(trace)
     return [
         {
-            "id": number,
-            **place_of(chunk),
-            **_scores(trace, chunk.position),
-            **own.get(chunk.position, {}),
-            "copies": [place_of(copy) for copy in copies(trace, chunk)],
-            "text": chunk.text,
-            "sentence": _sentence(chunk, shown),
-            "highlights": [list(span) for span in shown.marks],
+            "id": source.number,
+            "rank": source.rank,
+            **place_of(source.passage),
+            **_scores(trace, source.passage.position),
+            **own.get(source.passage.position, {}),
+            "copies": [place_of(copy) for copy in copies(trace, source.passage)],
+            "text": source.passage.text,
+            "sentence": source.sentence and _sentence(source.sentence),
+            "highlights": [list(span) for span in source.marks],
         }
-        for number, (chunk, shown) in enumerate(zip(trace.sources, trace.citations.shown, strict=True), 1)
+        for source in answer.sources
     ]
 
 
-def _sentence(chunk: Passage, shown: Shown) -> dict[str, Any] | None:
-    if shown.sentence is None:
-        return None
-    start, end = shown.sentence
-    placed = place_of(replace(chunk, start=chunk.start + start, end=chunk.start + end))
-    return {
-        "start": start,
-        "end": end,
-        **{key: placed[key] for key in ("page", "last_page", "section", "start_line", "end_line")},
-    }
+def _sentence(sentence: Passage) -> dict[str, Any]:
+    placed = place_of(sentence)
+    return {name: placed[name] for name in _OF_A_SENTENCE}
 
 
 def _shared(trace: Trace, memory_mb: float) -> dict[str, Any]:
@@ -162,13 +173,8 @@ def _beside(trace: Trace) -> dict[int, dict[str, Any]]:
 
 def certainty(trace: Trace) -> dict[str, Any]:
     """Return how sure the answer is: whether it is unsure, and the numbers by which that was decided."""
-    verdict = trace.verdict
-    return {
-        "unsure": verdict.unsure,
-        "support": _rounded(verdict.support),
-        "agreement": _rounded(verdict.agreement),
-        "confidence": _rounded(verdict.confidence),
-    }
+    numbers = ("support", "agreement", "confidence")
+    return {"unsure": trace.verdict.unsure, **{name: _rounded(getattr(trace.verdict, name)) for name in numbers}}
 
 
 def settings(trace: Trace) -> dict[str, Any]:
@@ -220,6 +226,78 @@ def _stage(stage: Stage) -> dict[str, Any]:
     if stage.first_token_seconds is not None:
         record["first_token_seconds"] = _rounded(stage.first_token_seconds)
     return record
+
+
+class Events:
+    """The events of one answer, in the order in which a server sends them: understood, nearest, read, sample, selected, tokens,
+    checked, done. JSON lines have selected, token and done. begun: whether a piece of the answer was made."""
+
+    def __init__(self) -> None:
+        self.begun = False
+
+    def understood(self, question: str) -> dict[str, Any]:
+        """Return the event with the question that a typed one stands for."""
+        return {"schema": EVENT, "event": "understood", "question": question}
+
+    def nearest(self, corpus: Corpus, positions: Sequence[int], scores: Scored) -> dict[str, Any]:
+        """Return the event with the chunks nearest to the question by its words alone, best first. scores: (n_chunks,)."""
+        chunks = [{**place_of(corpus.chunks[each]), "backward": _rounded(scores[each])} for each in positions]
+        return {"schema": EVENT, "event": "nearest", "chunks": chunks}
+
+    def read(self, event: Event, left: float | None) -> dict[str, Any]:
+        """Return the event that says what runs, and how far it has read or written. left: seconds until the answer is out."""
+        return {
+            "schema": EVENT,
+            "event": "read",
+            "stage": event.stage,
+            "label": LABELS.get(event.stage, event.stage),
+            "done": event.done,
+            "total": event.total or None,
+            "writes": event.kind == "written",
+            "left_s": None if left is None else round(left, 1),
+        }
+
+    def samples(self, trace: Trace) -> list[dict[str, Any]]:
+        """Return an event for each sample, with the chunks that it raised more than the others did, best first."""
+        return [
+            {
+                "schema": EVENT,
+                "event": "sample",
+                "index": each.index,
+                "rationale": each.rationale,
+                "answer": each.answer,
+                "raised": [
+                    {"chunk": position + 1, "score": _rounded(trace.scores.forward[position])}
+                    for position in raised(trace.scores, each.index)[:_RAISED]
+                ],
+            }
+            for each in trace.samples
+        ]
+
+    def selected(self, trace: Trace) -> dict[str, Any]:
+        """Return the event with the sources, once they are selected."""
+        return {"schema": EVENT, "event": "selected", "sources": sources(trace, answer_of(trace))}
+
+    def token(self, event: Event) -> dict[str, Any] | None:
+        """Return the event for a piece of the answer; None for white space before its first word."""
+        text = event.text if self.begun else event.text.lstrip()
+        self.begun = self.begun or bool(text)
+        return {"schema": EVENT, "event": "token", "text": text} if text else None
+
+    def checked(self, trace: Trace) -> dict[str, Any]:
+        """Return the event that says what becomes of the answer, and which source shows which sentence of it."""
+        about = {"status": trace.status, **certainty(trace), "citations": citations(answer_of(trace))}
+        return {"schema": EVENT, "event": "checked", **about}
+
+    def done(self, trace: Trace, memory_mb: float) -> dict[str, Any]:
+        """Return the last event: the JSON of the answer. memory_mb: peak main memory of the process."""
+        return {"event": "done", **answer(trace, memory_mb=memory_mb)}
+
+
+def raised(scores: Scores, sample: int) -> list[int]:
+    """Return the positions of the chunks that a sample scored higher than the others did, best first."""
+    found = [int(each) for each in (scores.best_sample == sample).nonzero()[0] if scores.forward[each] > 0]
+    return sorted(found, key=lambda position: -scores.forward[position])
 
 
 def _rounded(value: Any) -> float | None:

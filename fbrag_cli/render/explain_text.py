@@ -11,7 +11,7 @@ from fbrag_cli.corpus import Corpus, Passage
 from fbrag_cli.documents.document import Document
 from fbrag_cli.documents.lines import line_of, pages_of
 from fbrag_cli.documents.lines import lines_of as line_range
-from fbrag_cli.render.passages import cut, digits, in_part, parts, place, read_of, scored, scored_samples, shown_lines
+from fbrag_cli.render.passages import cut, digits, in_part, line_text, parts, place, read_of, scored, scored_samples, shown_lines
 from fbrag_cli.render.tables import beside, cells_by_chunk, first_words, fitted, lines_of, own_tables
 from fbrag_cli.retrieval.ranking import best, ranks
 from fbrag_cli.text.printable import counted, one_line, printable
@@ -195,7 +195,7 @@ def one_chunk(trace: Trace, position: int, term_scores: TermScores | None, colum
     if columns is None:
         yield printable(chunk.text)
     else:  # lines of prose that only a width has cut are joined
-        yield from (printable(chunk.text[line.start : line.end]).replace("\n", " ") for line in shown_lines(chunk, columns))
+        yield from map(line_text, shown_lines(chunk, columns))
 
 
 def _added(term_scores: TermScores | None, text: str, position: int) -> str:

@@ -1,4 +1,4 @@
-"""Renders a `Trace` as one HTML page without network and scripts. What documents, models and users write stays text in it.
+"""Draws a `Trace` as one HTML page without network and scripts. What documents, models and users write stays text in it.
 
 Of a document that is not shown, the page has the name and the best score; its text is not read.
 """
@@ -6,24 +6,41 @@ Of a document that is not shown, the page has the name and the best score; its t
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from hashlib import sha256
+from itertools import pairwise
+from os.path import commonprefix
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from markupsafe import Markup
+import numpy as np
+from markupsafe import Markup, escape
+from numpy.typing import NDArray
 
-from fbrag_cli.citations import Citations
-from fbrag_cli.documents.document import Content
+from fbrag_cli.corpus import Corpus, Passage
+from fbrag_cli.documents.document import itself
+from fbrag_cli.documents.lines import lines_of, pages_of, section_of
 from fbrag_cli.generation.build import versions
+from fbrag_cli.render.answer import Answer, Source, answer_of
 from fbrag_cli.render.as_json import settings
-from fbrag_cli.render.page_chunks import Findings, document_views
-from fbrag_cli.render.page_views import answer_view, other_views, sample_views, source_views
-from fbrag_cli.render.passages import in_part
+from fbrag_cli.render.passages import (
+    cut,
+    digits,
+    in_part,
+    layout_of,
+    parts,
+    place,
+    read_of,
+    said_from,
+    scored_samples,
+    surrounded,
+)
 from fbrag_cli.render.tables import own_tables, rows_of
-from fbrag_cli.text.printable import one_line, printable
+from fbrag_cli.retrieval.ranking import best, ranks
+from fbrag_cli.text.printable import counted, one_line, printable
+from fbrag_cli.text.terminal import beginning
 from fbrag_cli.trace import Trace
 
 if TYPE_CHECKING:
@@ -35,28 +52,42 @@ _DOCUMENTS = 50
 _NEIGHBOURS = 20
 _OTHERS = 1_000  # documents that are not shown, but have a cell in the map
 
+_RAISED = 5  # chunks named for a forward sample
+_CONTEXT = 1  # lines around a source's sentence
+_BEGINNING = 90  # characters of the sentence of a source that is not shown in full
+_SAID = 120  # characters of the summary of a sample
+_SHADES = 10
+_TITLE = 60  # characters of a section's title
+
 _STYLES = {"page": ("shared", "page"), "matrix": ("matrix",)}  # style sheets of each template, in their order
+
+#: What `Findings.of` says of a chunk, where nothing was asked.
+_NOT_ASKED = {"shade": 0, "score": None, "sources": (), "read": "", "recalled": False, "next_selected": None}
+
+Shade = Callable[[float], int]  # a combined score -> 0 to 9
 
 
 def page(trace: Trace) -> str:
     """Return the whole page, to be written as UTF-8."""
-    shown, cited = _positions_shown(trace), trace.citations
+    shown, answer = _positions_shown(trace), answer_of(trace)
     trace = _with_texts_in_memory(trace, shown)
-    findings = Findings(trace, cited)
-    documents = tuple(document_views(trace, shown, findings))
-    others = other_views(trace, {document.number - 1 for document in documents}, findings.shade)
+    findings = Findings(trace, answer)
+    documents = [*document_views(trace, shown, findings)]
+    others = other_views(trace, {document["number"] - 1 for document in documents}, findings.shade)
+    # How many cells the map has, by which the style chooses their size.
+    few, some = len(shown) <= 120 and len(documents) <= 15, len(shown) <= 1200 and len(documents) <= 60
     return template("page").render(
         title=one_line(trace.question, 80),
-        answer=answer_view(trace, cited),
-        heading=heading(trace, cited),
+        answer=answer,
+        word=word_of(trace),
         in_part=in_part(trace),
         documents=documents,
-        sources=tuple(source_views(trace, cited)),
-        samples=tuple(sample_views(trace, set(shown))),
+        sources=[*source_views(trace, answer)],
+        samples=[*sample_views(trace, answer, set(shown))],
         tables=[(table, rows_of(table)) for table in own_tables(trace)],
-        others=sorted(others, key=lambda other: -other.score)[:_OTHERS],
+        others=sorted(others, key=lambda other: -other["score"])[:_OTHERS],
         n_others=len(others),
-        density=_density(len(shown), len(documents)),
+        density="few" if few else "some" if some else "many",
         warnings=warnings(trace),
         **cost(trace),
     )
@@ -86,32 +117,12 @@ def _positions_shown(trace: Trace) -> list[int]:
 
 def _with_texts_in_memory(trace: Trace, shown: Sequence[int]) -> Trace:
     """Return the same trace with the texts of the documents of the chunks at `shown` in memory."""
-    import numpy as np
-
     read = set(np.unique(trace.corpus.spans[shown, 0]).tolist())
     documents = tuple(
-        replace(document, content=_in_memory(document.content())) if i in read else document
+        replace(document, content=partial(itself, document.content())) if i in read else document
         for i, document in enumerate(trace.corpus.documents)
     )
     return trace.over(replace(trace.corpus, documents=documents))
-
-
-def _in_memory(content: Content) -> Callable[[], Content]:
-    return lambda: content
-
-
-def heading(trace: Trace, cited: Citations) -> str:
-    """Return what stands above the sources."""
-    if trace.status == "retrieved":
-        return "Selected chunks"
-    return "Closest" if trace.status == "not_found" or cited.unproved else "Sources"
-
-
-def _density(n_chunks: int, n_documents: int) -> str:
-    """Return how many cells the map has, by which the style chooses their size."""
-    if n_chunks <= 120 and n_documents <= 15:
-        return "few"
-    return "some" if n_chunks <= 1200 and n_documents <= 60 else "many"
 
 
 def warnings(trace: Trace) -> list[str]:
@@ -124,11 +135,6 @@ def cost(trace: Trace) -> dict[str, Any]:
     own = {"templates": trace.method.templates.name if trace.method.templates else None, "corpus": trace.corpus.fingerprint}
     seconds = sum(stage.seconds for stage in trace.stages)
     return {"trace": trace, "seconds": seconds, "settings": settings(trace) | own, "versions": versions()}
-
-
-def _made_visible(value: object) -> object:
-    """Return a value of the template as it is printed, before it is escaped."""
-    return printable(value) if type(value) is str else value
 
 
 @cache
@@ -153,7 +159,7 @@ def environment() -> Environment:
     return Environment(
         loader=FileSystemLoader(Path(__file__).parent),
         autoescape=True,
-        finalize=_made_visible,
+        finalize=lambda value: printable(value) if type(value) is str else value,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -163,3 +169,225 @@ def environment() -> Environment:
 def macro(file: str, name: str, *values: object, **named: object) -> str:
     """Return what a macro of `file`.html.jinja makes of some values."""
     return str(getattr(environment().get_template(f"{file}.html.jinja").module, name)(*values, **named))
+
+
+# -- the chunks of documents ------------------------------------------------------------------------------------------
+
+
+def shading(scores: NDArray[np.float32]) -> Shade:
+    """Return the function that gives a score its shade, from the lowest to the highest of `scores`, (n_chunks,)."""
+    low, high = float(scores.min(initial=np.inf)), float(scores.max(initial=-np.inf))
+    return lambda score: round((score - low) / (high - low) * (_SHADES - 1)) if high > low else 0
+
+
+def shades(scores: NDArray[np.float32]) -> str:
+    """Return the shades of scores, (n_chunks,), as of `shading`: a digit a chunk."""
+    low, high = scores.min(initial=np.inf), scores.max(initial=-np.inf)
+    if not high > low:
+        return "0" * len(scores)
+    found = np.rint((scores - low) / (high - low) * (_SHADES - 1)).astype(np.uint8)
+    return "".join(map(str, found.tolist()))
+
+
+class Findings:
+    """What an answer says of chunks, for `chunk_views`. shade: of a combined score."""
+
+    def __init__(self, trace: Trace, answer: Answer) -> None:
+        self.shade = shading(trace.scores.combined)
+        self._scores, self._read = trace.scores.combined, read_of(trace)
+        self._following, self._recalled = dict(pairwise(trace.selected)), set(trace.recalled)
+        self._sources: dict[int, list[Source]] = {}
+        for source in answer.sources:
+            self._sources.setdefault(source.passage.position, []).append(source)
+
+    def of(self, chunk: Passage, breaks: Sequence[int]) -> dict[str, Any]:
+        """Return what a page shows of a chunk beside its place: its text with marks, its score and shade (0 to 9), the labels of
+        the sources in it, and, if it is read in part, how many of its words are. breaks: as of `LineLayout.breaks`."""
+        position = chunk.position
+        own, read = self._sources.get(position, []), self._read.get(position, ())
+        unread = [part for part, is_read in parts(chunk, read) if not is_read] if read else []
+        score = float(self._scores[position])
+        return {
+            "shade": self.shade(score),
+            "score": score,
+            "sources": [label(source) for source in own],
+            "read": f"{sum(each.n_words for each in read)} of {counted(chunk.n_words, 'word')} read" if unread else "",
+            "recalled": position in self._recalled,
+            "next_selected": self._following[position] + 1 if position in self._following else None,
+            "text": marked(chunk, own, breaks, unread),
+        }
+
+
+def label(source: Source) -> int:
+    """Return the number of a source; before it has one, its rank."""
+    return source.number or source.rank
+
+
+def word_of(trace: Trace) -> str:
+    """Return what `label` returns of the sources of a trace."""
+    return "rank" if trace.status == "retrieved" else "source"
+
+
+def chunk_views(
+    corpus: Corpus, positions: Sequence[int], findings: Findings | None = None, *, before: int | None = None
+) -> Iterator[dict[str, Any]]:
+    """Yield chunks of one document for the macro `chunk`, each with its section where that begins, and with the number of chunks
+    that are left out before it.
+
+    positions: of the chunks, ascending. findings: of an answer, None without one. before: the position of the last chunk that is
+    shown elsewhere; None for the one before the document.
+    """
+    first = corpus.chunks_of(int(corpus.spans[positions[0], 0])).start
+    before = first - 1 if before is None else before
+    last = corpus.chunks[before] if before >= first else None
+    section = last and section_of(last.document, last.start, last.end)
+    layout = layout_of(corpus.chunks[positions[0]].document.text)
+    for position in positions:
+        chunk = corpus.chunks[position]
+        document, start, end = chunk.document, chunk.start, chunk.end
+        breaks = layout.breaks(start, end)
+        unit, pages = ("page", found) if (found := pages_of(document, start, end)) else ("line", lines_of(document, start, end))
+        last_section, section = section, section_of(document, start, end)
+        yield {
+            "number": position + 1,
+            "place": place(chunk),
+            "within": f"{unit} {pages[0]}" if pages[0] == pages[1] else f"{unit}s {pages[0]}-{pages[1]}",
+            "section": one_line(section.title, _TITLE) if section and section != last_section else "",
+            "after_gap": position - before - 1,
+            **(findings.of(chunk, breaks) if findings else _NOT_ASKED | {"text": marked(chunk, (), breaks)}),
+        }
+        before = position
+
+
+def document_views(trace: Trace, shown: Sequence[int], findings: Findings) -> Iterator[dict[str, Any]]:
+    """Yield the documents of the chunks at the positions `shown`, each with the number of chunks left out at its end."""
+    corpus = trace.corpus
+    owners = corpus.spans[shown, 0]
+    for owner in np.unique(owners).tolist():
+        first, end = np.searchsorted(owners, [owner, owner + 1])
+        document, positions = corpus.documents[owner], corpus.chunks_of(owner)
+        yield {
+            "number": owner + 1,
+            "document": document,
+            "n_words": corpus.words_of(owner),
+            "n_chunks": len(positions),
+            "chunks": [*chunk_views(corpus, shown[first:end], findings)],
+            "after_gap": positions.stop - 1 - shown[end - 1],
+            "layout": layout_of(document.text).kind,
+        }
+
+
+def marked(passage: Passage, sources: Iterable[Source], breaks: Iterable[int], unread: Iterable[Passage] = ()) -> Markup:
+    """Return the text of a passage escaped, with what is unread marked, and a `<br>` at each of `breaks`.
+
+    sources: those in it, of which the sentences are marked, and of the cited ones the words that show the answer.
+    """
+    tags = [(at, 2, "<br>") for at in breaks]  # position, order at the same position, tag
+    for each in unread:
+        tags += [(each.start, 3, '<span class="unread">'), (each.end, 1, "</span>")]
+    for source in sources:
+        if source.sentence and source.shows:
+            tags += [(source.sentence.start, 3, f'<mark class="{source.shows}">'), (source.sentence.end, 1, "</mark>")]
+        for start, end in source.marks if source.shows == "best" else ():
+            if passage.start <= start and end <= passage.end:
+                tags += [(start, 4, "<mark>"), (end, 0, "</mark>")]
+    text, first = printable(passage.text), passage.start
+    pieces, done = [], first
+    for at, _, tag in sorted(tags):
+        pieces += [escape(text[done - first : at - first]), Markup(tag)]
+        done = at
+    return Markup("").join([*pieces, escape(text[done - first :])])
+
+
+# -- the sources and samples --------------------------------------------------------------------------------
+
+
+def other_views(trace: Trace, shown: set[int], shade: Shade) -> list[dict[str, Any]]:
+    """Return the documents with chunks whose positions are not in `shown`, with the best score of each. Reads no text."""
+    corpus = trace.corpus
+    highest = np.full(len(corpus.documents), -np.inf, np.float32)
+    np.maximum.at(highest, corpus.spans[:, 0], trace.scores.combined)
+    n_chunks = np.bincount(corpus.spans[:, 0], minlength=len(corpus.documents))
+    return [
+        {"name": document.name, "n_chunks": n_chunks[i], "score": float(highest[i]), "shade": shade(float(highest[i]))}
+        for i, document in enumerate(corpus.documents)
+        if i not in shown and n_chunks[i]
+    ]
+
+
+def source_views(trace: Trace, answer: Answer) -> Iterator[dict[str, Any]]:
+    """Yield the sources in their order, for the macros `source_list` and `figures`: with the passage around the sentence, the
+    scores and their ranks among all chunks, and the number of the sample that raised the chunk."""
+    scores = trace.scores
+    backward_ranks, forward_ranks = ranks(scores.backward), ranks(scores.forward)
+    for source in answer.sources:
+        passage, position = source.passage, source.passage.position
+        layout = layout_of(passage.document.text)
+        shown = surrounded(passage, source.sentence, _CONTEXT)
+        yield {
+            "number": label(source),
+            "in_full": bool(source.shows),
+            "chunk": position + 1,
+            "chunk_place": place(trace.corpus.chunks[position]),
+            "score": float(scores.combined[position]),
+            "place": place(source.sentence or passage),
+            "also_in": source.also_in,
+            "scored": source.score,
+            "backward": f"{digits(trace, scores.backward[position])} (#{backward_ranks[position]})",
+            "forward": f"{digits(trace, scores.forward[position])} (#{forward_ranks[position]})",
+            "sample": int(scores.best_sample[position]) + 1 if scores.forward[position] > 0 else None,
+            "language": passage.document.language,
+            "layout": layout.kind,
+            "excerpt": marked(shown, [source], layout.breaks(shown.start, shown.end)),
+            "beginning": beginning(said_from(passage, source.sentence), _BEGINNING),
+        }
+
+
+def sample_views(trace: Trace, answer: Answer, shown: Container[int]) -> Iterator[dict[str, Any]]:
+    """Yield the forward samples for the macro `sample`: each in a line, why it was cut, and the chunks that it raises most.
+
+    shown: the positions of the chunks that the page shows; others have no place.
+    """
+    sources: dict[int, list[int]] = {}
+    for source in answer.sources:
+        sources.setdefault(source.passage.position, []).append(label(source))
+    for sample, scores in scored_samples(trace):
+        raised = [
+            {
+                "number": position + 1,
+                "score": digits(trace, scores[position]),
+                "place": place(trace.corpus.chunks[position]) if position in shown else "",
+                "sources": sources.get(position, []) if position in shown else [],
+            }
+            for position in best(scores, _RAISED)
+            if scores[position] > 0
+        ]
+        said = beginning(one_line(sample.answer or sample.rationale or "(empty)"), _SAID)
+        yield {"sample": sample, "said": said, "cut": cut(sample), "raised": raised}
+
+
+# -- names of documents, where their paths stand beside them or do not matter ---------------------------------------------
+
+
+def short_names(names: Sequence[str]) -> list[str]:
+    """Return the names without the folder that all lie in. Of documents in no common folder, what follows the last slash, if that
+    differs for all."""
+    folder = commonprefix(names).rpartition("/")[0]  # noqa: RUF071 cut at a "/"
+    if folder:
+        return [name[len(folder) + 1 :] for name in names]
+    last = [name.rpartition("/")[2] for name in names]
+    return last if all(last) and len({*last}) == len(last) else [*names]
+
+
+def with_short_names(corpus: Corpus) -> Corpus:
+    """Return the same corpus, its documents under their short names."""
+    names = short_names([document.name for document in corpus.documents])
+    documents = (replace(document, name=name) for document, name in zip(corpus.documents, names, strict=True))
+    return replace(corpus, documents=tuple(documents))
+
+
+def named_shortly(trace: Trace) -> Trace:
+    """Return the same trace, its documents and sources under their short names."""
+    corpus = with_short_names(trace.corpus)
+    context = (corpus.chunks[each.position].part(each.start, each.end) for each in trace.context)
+    return trace.over(corpus).reading(context)

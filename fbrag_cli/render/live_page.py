@@ -1,19 +1,47 @@
-"""The live page and its fragments as HTML. What documents, models and users write stays text in them."""
+"""The live page and its fragments as HTML. What documents, models and users write stays text in them.
+
+Positions are those of chunks in the corpus of the page or of the question.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fbrag_cli.corpus import Corpus
-from fbrag_cli.render.html import environment, macro, styles
-from fbrag_cli.render.line_layout import layout_of
-from fbrag_cli.render.page_chunks import Findings, chunk_views
-from fbrag_cli.render.short_names import short_names
-from fbrag_cli.text.printable import one_line
+from fbrag_cli.render.answer import Answer, answer_of
+from fbrag_cli.render.html import (
+    Findings,
+    chunk_views,
+    cost,
+    environment,
+    macro,
+    named_shortly,
+    sample_views,
+    shades,
+    short_names,
+    source_views,
+    styles,
+    warnings,
+    with_short_names,
+    word_of,
+)
+from fbrag_cli.render.passages import layout_of, nearest_sentence, place, said_from
+from fbrag_cli.render.tables import own_tables, rows_of
+from fbrag_cli.render.text import Layout, text
+from fbrag_cli.text.printable import one_line, printable
+from fbrag_cli.text.terminal import beginning
+from fbrag_cli.trace import Trace
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+_SENTENCE = 240  # characters
+_COPIED_LINES = 1  # around the sentence of a source
 
 
 def shell(**values: Any) -> str:
@@ -55,3 +83,74 @@ def chunks(corpus: Corpus, window: Sequence[int], findings: Findings | None = No
         views = chunk_views(corpus, own, findings, before=own[0] - 1)
         found += [macro("page_parts", "chunk", view, document.language, prefix, layout_of(document.text).kind) for view in views]
     return "".join(found)
+
+
+# -- one answer, in the order in which its parts come about: `prefix` stands before the ids of its sources and samples ------
+
+
+def nearest(corpus: Corpus, found: Mapping[int, Mapping[str, float]], scores: NDArray[np.float32]) -> dict[str, Any]:
+    """Return the chunks that are nearest to the question, best first, as list items, and the shades of all.
+
+    found: their positions, each with the score of each term of the question. scores: (n_chunks,), by the question alone.
+    """
+    items, named_corpus = [], with_short_names(corpus)
+    for position, weights in found.items():
+        chunk = named_corpus.chunks[position]
+        sentence = nearest_sentence(chunk, weights)
+        said = beginning(said_from(chunk, sentence), _SENTENCE)
+        items.append(macro("live_parts", "nearest", position + 1, place(sentence), chunk.document.language, said))
+    return {"html": "".join(items), "shades": shades(scores)}
+
+
+def samples(trace: Trace, prefix: str) -> Iterator[dict[str, Any]]:
+    """Yield each forward sample as a list item, with the positions of the chunks that it raises most."""
+    return _samples(shown := named_shortly(trace), answer_of(shown), prefix)
+
+
+def selected(trace: Trace, prefix: str) -> dict[str, Any]:
+    """Return the sources before there is an answer: a line each."""
+    trace = named_shortly(trace)
+    answer = answer_of(trace)
+    views = [view | {"in_full": False} for view in source_views(trace, answer)]
+    return {"html": macro("page_parts", "source_list", views, prefix) if views else "", **_chunks(trace, answer)}
+
+
+def done(trace: Trace, prefix: str) -> dict[str, Any]:
+    """Return the answer with all that is shown of it.
+
+    marked: positions of the chunks in which a sentence is marked, be it the closest one alone. copied: the answer with its
+    sources as text.
+    """
+    shown = named_shortly(trace)
+    answer = answer_of(shown)
+    views = [*source_views(shown, answer)]
+    tables = [(table, rows_of(table)) for table in own_tables(trace)]
+    return {
+        "question": printable(trace.question),
+        "status": trace.status,
+        "answer_html": macro("page_parts", "answered", answer, prefix, fold=True),
+        "sources_heading": answer.heading,
+        "sources_html": macro("page_parts", "source_list", views, prefix) if views else "",
+        "samples_html": "".join(each["html"] for each in _samples(shown, answer, prefix)),
+        "figures_html": macro("live_parts", "more", views, tables, prefix, **cost(trace)),
+        "warnings": [printable(each) for each in warnings(trace)],
+        **_chunks(trace, answer),
+        "marked": sorted({source.passage.position for source in answer.sources if source.shows}),
+        "copied": text(answer_of(trace), Layout(context=_COPIED_LINES)),
+    }
+
+
+def _samples(trace: Trace, answer: Answer, prefix: str) -> Iterator[dict[str, Any]]:
+    word = word_of(trace)
+    for number, view in enumerate(sample_views(trace, answer, range(len(trace.corpus.chunks))), 1):
+        raised = [each["number"] - 1 for each in view["raised"]]
+        yield {"html": macro("page_parts", "sample", view, number, prefix, word), "raised": raised}
+
+
+def _chunks(trace: Trace, answer: Answer) -> dict[str, Any]:
+    """Return the shades of all chunks, the position of the chunk of each source, and those of the recalled chunks."""
+    return {
+        "shades": shades(trace.scores.combined),
+        "sources": [source.passage.position for source in answer.sources],
+        "recalled": list(trace.recalled),
+    }

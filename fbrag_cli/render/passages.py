@@ -1,18 +1,21 @@
-"""The lines of a chunk as they are shown around the sentence that shows the answer, its place, its score, and its parts."""
+"""A passage as it is shown: its place, its score, its parts, and its lines around the sentence that shows the answer.
+
+All places are in characters of the document.
+"""
 
 from __future__ import annotations
 
 import os
 import re
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from functools import lru_cache
 from itertools import accumulate, islice, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fbrag_cli.corpus import Passage
 from fbrag_cli.documents.lines import line_of, lines_of, pages_of, section_of
-from fbrag_cli.render.line_layout import layout_of
 from fbrag_cli.text.printable import counted, one_line, printable
 from fbrag_cli.text.sentences import sentence_spans
 from fbrag_cli.text.spans import Span
@@ -33,44 +36,34 @@ _COPIES = 3  # places of copies that a citation names
 _SHORT = 20  # characters of a sentence, which is shown with what follows
 _LONGEST_SENTENCE = 400  # characters; of a longer one, a line is shown
 _NEAR = 160  # characters that a passage goes on to begin or end with a sentence
+_INDENTED = 0.25  # of the lines, for columns to mean something
+_WIDTHS = range(40, 121)  # characters at which people and programs cut lines of prose
+_FITS = 76  # characters that a line of the page holds
+_FULL = 0.8  # of the width: a line was cut if it and the next one's first word are at least this long
 _INK = re.compile(r"\S")
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
-    """A line as it is shown: `chunk.text[start:end]`, which begins on line `number` (from 1) of its document."""
-
-    number: int
-    start: int
-    end: int
-
-
-def place(chunk: Passage, sentence: Span | None = None) -> str:
-    """Return where a chunk stands, for citations: `book.txt:120-148`, `book.epub:120-148 (Chapter 3)` or `book.pdf p. 12`.
-
-    sentence: of the chunk, in characters of its text, to name its place instead: `book.txt:123` or `book.txt:123-124`.
-    """
-    document = chunk.document
-    start, end = (chunk.start, chunk.end) if sentence is None else (chunk.start + sentence[0], chunk.start + sentence[1])
+def place(passage: Passage) -> str:
+    """Return where a passage stands, for citations: `book.txt:120-148`, `book.epub:123 (Chapter 3)` or `book.pdf p. 12`."""
+    document, start, end = passage.document, passage.start, passage.end
     name = one_line(document.name)  # a line end in it would make the rest look like another source
     if pages := pages_of(document, start, end):
         first, last = pages
         return f"{name} p. {first}" if first == last else f"{name} pp. {first}-{last}"
     first, last = lines_of(document, start, end)
-    lines = f"{first}" if sentence is not None and first == last else f"{first}-{last}"
     section = section_of(document, start, end)
-    return f"{name}:{lines}" + (f" ({one_line(section.title, _LONGEST_TITLE)})" if section else "")
+    lines = f"{name}:{first}" if first == last else f"{name}:{first}-{last}"
+    return lines + (f" ({one_line(section.title, _LONGEST_TITLE)})" if section else "")
 
 
-def link(chunk: Passage, sentence: Span | None = None) -> str:
-    """Return the address of the file at the place that `place` names, as `file:///home/ann/book.txt#123`; "" without a file."""
-    document, (first, last) = chunk.document, sentence or (0, len(chunk.text))
+def link(passage: Passage) -> str:
+    """Return the address of the file at a passage's place, as `file:///home/ann/book.txt#123`; "" without a file."""
+    document, start = passage.document, passage.start
     path = os.path.abspath(document.path)
     if not os.path.isfile(path):
         return ""
-    pages = pages_of(document, chunk.start + first, chunk.start + last)
-    where = f"page={pages[0]}" if pages else f"{line_of(document, chunk.start + first)}"
-    return f"{Path(path).as_uri()}#{where}"
+    pages = pages_of(document, start, passage.end)
+    return f"{Path(path).as_uri()}#{f'page={pages[0]}' if pages else line_of(document, start)}"
 
 
 def copies(trace: Trace, source: Passage) -> Iterator[Passage]:
@@ -125,14 +118,6 @@ def scored(scores: Scores, position: int) -> str:
     return score if scores.relative is None else f"{scores.relative[position]:.2f} ({score})"
 
 
-def scored_source(trace: Trace, source: Passage) -> str:
-    """Return the score of one of `Trace.sources` as `scored` does: its own where it was chosen by that, else its chunk's."""
-    if not (own := trace.selection.scores):
-        return scored(trace.scores, source.position)
-    score, best = own[trace.context.index(source)], max(own)
-    return f"{score / best:.2f} ({score:.2f})" if best > 0 else f"{score:.2f}"
-
-
 def digits(trace: Trace, score: float) -> str:
     """Return a score of the retriever with the digits that matter: one for BM25's sums, three for cosines."""
     return f"{score:.1f}" if trace.retriever == "bm25" else f"{score:.3f}"
@@ -148,76 +133,75 @@ def cut(sample: ForwardSample) -> str:
     return {"length": ", cut at its length limit", "repeat": ", cut where it repeats itself"}.get(sample.finish, "")
 
 
-def shown_lines(chunk: Passage, columns: int = LONGEST_LINE, within: Span | None = None) -> list[Line]:
-    """Return the chunk's lines in order; one that is wider than `columns` is cut between words.
+def shown_lines(passage: Passage, columns: int = LONGEST_LINE, within: Passage | None = None) -> list[Passage]:
+    """Return the passage's lines in order; one that is wider than `columns` is cut between words.
 
     The lines of a paragraph of prose are joined before, where it is cut at a greater width than `columns`, or shown from within a
-    line on. within: the part of the chunk that is shown, in characters of its text; None for all.
+    line on. within: the part of the passage that is shown; None for all.
     """
-    text, number = chunk.text, line_of(chunk.document, chunk.start)
-    least, most = within or (0, len(text))
-    found: list[Line] = []
-    last = 0
-    for first, end in _paragraphs(chunk, columns, joins=text[max(0, least - 1) : least] not in ("", "\n")):
-        if end < least or first > most:
-            continue
-        first, end = max(first, least), min(end, most)
-        for start, stop in wrapped(text[first:end], first, columns):
-            number += text.count("\n", last, start)
-            last = start
-            found.append(Line(number, start, stop))
+    text, shown = passage.document.text, within or passage
+    joins, found = text[max(passage.start, shown.start - 1) : shown.start] not in ("", "\n"), list[Passage]()
+    for first, end in _paragraphs(passage, columns, joins=joins):
+        if end >= shown.start and first <= shown.end:
+            first, end = max(first, shown.start), min(end, shown.end)
+            found += [passage.part(*span) for span in wrapped(text[first:end], first, columns)]
     return found
 
 
-def around(shown: Sequence[Line], sentence: Span | None, context: int) -> list[Line]:
+def line_text(line: Passage) -> str:
+    """Return a line of `shown_lines`, printable; one that only a width has cut goes on."""
+    return printable(line.text).replace("\n", " ")
+
+
+def around(shown: Sequence[Passage], sentence: Passage | None, context: int) -> list[Passage]:
     """Return the lines of a sentence with `context` lines before and after, without blank lines at either end. Never empty.
 
-    sentence: in characters of the chunk's text; None for the first line.
+    sentence: None for the first line.
     """
     text = [i for i, line in enumerate(shown) if line.start < line.end] or [0]
-    within = [i for i in text if sentence is not None and shown[i].start < sentence[1] and sentence[0] < shown[i].end] or text[:1]
+    within = [i for i in text if sentence and shown[i].start < sentence.end and sentence.start < shown[i].end] or text[:1]
     first, last = max(0, within[0] - context), within[-1] + context
     kept = [i for i in text if first <= i <= last] or text[:1]
     return list(shown[kept[0] : kept[-1] + 1])
 
 
-def passage(chunk: Passage, sentence: Span | None, context: int) -> Span:
-    """Return the part of a chunk, in characters of its text, with a sentence and `context` lines before and after it.
+def surrounded(passage: Passage, sentence: Passage | None, context: int) -> Passage:
+    """Return the part of a passage with a sentence and `context` lines before and after it.
 
     Of prose it begins and ends with sentences, where these begin and end near. It is the same on every terminal. sentence: as of
     `around`.
     """
     if sentence and not context:
         return sentence
-    lines = around(shown_lines(chunk), sentence, context)
+    lines = around(shown_lines(passage), sentence, context)
     start, end = lines[0].start, lines[-1].end
     if sentence is None:
-        return start, end
-    layout, text = layout_of(chunk.document.text), chunk.text
-    breaks = layout.breaks(chunk.start, chunk.end) if layout.kind in ("flow", "wide") else _line_ends(text)
-    sentences = sentence_spans(text)
-    starts = {*(first for first, _ in sentences), *(at + 1 for at in breaks), 0}
-    ends = {*(last for _, last in sentences), *breaks, len(text)}
+        return passage.part(start, end)
+    sentences = [(passage.start + first, passage.start + last) for first, last in sentence_spans(passage.text)]
+    layout = layout_of(passage.document.text)
+    breaks = layout.breaks(passage.start, passage.end) if layout.flows else _line_ends(passage)
+    starts = {*(first for first, _ in sentences), *(at + 1 for at in breaks), passage.start}
+    ends = {*(last for _, last in sentences), *breaks, passage.end}
     # What begins or ends within the lines comes first: then a passage is not longer than it was asked for.
-    first = min((at for at in starts if start <= at < sentence[0]), default=-1)
+    first = min((at for at in starts if start <= at < sentence.start), default=-1)
     if first < 0:
-        first = max((at for at in starts if start - _NEAR <= at <= sentence[0]), default=start)
-    last = max((at for at in ends if sentence[1] < at <= end), default=-1)
+        first = max((at for at in starts if start - _NEAR <= at <= sentence.start), default=start)
+    last = max((at for at in ends if sentence.end < at <= end), default=-1)
     if last < 0:
-        last = min((at for at in ends if max(sentence[1], end) <= at <= end + _NEAR), default=sentence[1])
-    shown = text[first:last]
-    return first + len(shown) - len(shown.lstrip("\n")), last - len(shown) + len(shown.rstrip())
+        last = min((at for at in ends if max(sentence.end, end) <= at <= end + _NEAR), default=sentence.end)
+    shown = passage.document.text[first:last]
+    return passage.part(first + len(shown) - len(shown.lstrip("\n")), last - len(shown) + len(shown.rstrip()))
 
 
-def said_from(chunk: Passage, sentence: Span | None) -> str:
-    """Return a sentence of a chunk as one line, with what follows where it says too little alone, as "9." does; the whole chunk
-    without one. sentence: in characters of the chunk's text."""
-    start, end = sentence or (0, len(chunk.text))
-    return one_line(chunk.text[start : end if end - start >= _SHORT else len(chunk.text)])
+def said_from(passage: Passage, sentence: Passage | None, width: int | None = None) -> str:
+    """Return a sentence of a passage as one line, with what follows where it says too little alone, as "9." does; the whole
+    passage without one. width: as of `one_line`."""
+    sentence = sentence or passage
+    return one_line((sentence if len(sentence.text) >= _SHORT else passage.part(sentence.start, passage.end)).text, width)
 
 
-def nearest_sentence(chunk: Passage, weights: Mapping[str, float]) -> Span:
-    """Return the sentence of a chunk that shares most with a question, in characters of its text; of a long one, the best line.
+def nearest_sentence(chunk: Passage, weights: Mapping[str, float]) -> Passage:
+    """Return the sentence of a chunk that shares most with a question; of a long one, the best line.
 
     weights: the score of each term of the question in this chunk.
     """
@@ -227,28 +211,71 @@ def nearest_sentence(chunk: Passage, weights: Mapping[str, float]) -> Span:
         return sum(weights.get(term, 0.0) for term in {*terms(text[slice(*span)], language)})
 
     start, end = max(sentence_spans(text), key=weight)
-    if end - start <= _LONGEST_SENTENCE:
-        return start, end
-    # A table, or a text without punctuation.
-    ends = accumulate(len(line) + 1 for line in text[start:end].split("\n"))
-    return max(pairwise([start, *(min(end, start + each) for each in ends)]), key=weight)
+    if end - start > _LONGEST_SENTENCE:  # a table, or a text without punctuation
+        ends = accumulate(len(line) + 1 for line in text[start:end].split("\n"))
+        start, end = max(pairwise([start, *(min(end, start + each) for each in ends)]), key=weight)
+    return chunk.part(chunk.start + start, chunk.start + end)
 
 
-def _line_ends(text: str) -> list[int]:
-    return [i for i, character in enumerate(text) if character == "\n"]
+def _line_ends(passage: Passage) -> list[int]:
+    return [i for i, character in enumerate(passage.text, passage.start) if character == "\n"]
 
 
-def _paragraphs(chunk: Passage, columns: int, *, joins: bool) -> Iterator[Span]:
+def _paragraphs(passage: Passage, columns: int, *, joins: bool) -> Iterator[Span]:
     """Yield (start, end) of what is wrapped on its own: lines, or runs of lines that only a width has cut.
 
     joins: whether such runs are joined even if all lines fit.
     """
-    text = chunk.text
-    ends = _line_ends(text)
-    spans = [(before + 1, end) for before, end in pairwise([-1, *ends, len(text)])]
-    if joins or any(width_of(printable(text[start:end])) > columns for start, end in spans):
-        layout = layout_of(chunk.document.text)
-        if layout.kind in ("flow", "wide"):
-            ends = layout.breaks(chunk.start, chunk.end)
-            spans = [(before + 1, end) for before, end in pairwise([-1, *ends, len(text)])]
-    yield from spans
+    ends, text = _line_ends(passage), passage.document.text
+
+    def between(ends: Sequence[int]) -> list[Span]:
+        return [(before + 1, end) for before, end in pairwise([passage.start - 1, *ends, passage.end])]
+
+    if joins or any(width_of(printable(text[start:end])) > columns for start, end in between(ends)):
+        layout = layout_of(text)
+        ends = layout.breaks(passage.start, passage.end) if layout.flows else ends
+    return iter(between(ends))
+
+
+class LineLayout:
+    """The layout of one text, judged by the lengths and the beginnings of its lines.
+
+    kind: "lines" (line ends have a meaning), "columns" (so do the columns), "flow" (prose cut at a width that fits the page: only
+    a narrow screen needs other lines), "wide" (prose cut at a greater width).
+    """
+
+    def __init__(self, text: str) -> None:
+        lines = text.split("\n")
+        filled = [line for line in lines if line.strip()]
+        width = sorted(map(len, filled))[len(filled) * 9 // 10] if filled else 0
+        if sum(line[0] in " \t" for line in filled) > _INDENTED * len(filled):
+            self.kind = "columns"
+        else:
+            self.kind = "lines" if width not in _WIDTHS else "flow" if width <= _FITS else "wide"
+        self._ends = _meant_ends(lines, _FULL * width) if self.flows else []
+
+    @property
+    def flows(self) -> bool:
+        """Whether the text is prose that was cut at a width."""
+        return self.kind in ("flow", "wide")
+
+    def breaks(self, start: int, end: int) -> list[int]:
+        """Return where lines in `text[start:end]` end on purpose, not because they were full. Empty unless the text flows."""
+        return self._ends[bisect_left(self._ends, start) : bisect_left(self._ends, end)]
+
+
+@lru_cache(maxsize=8)
+def layout_of(text: str) -> LineLayout:
+    """Return the layout of a document's text, judged once."""
+    return LineLayout(text)
+
+
+def _meant_ends(lines: list[str], full: float) -> list[int]:
+    ends, at = [], 0
+    for line, following in pairwise(lines):
+        at += len(line)
+        word = following.partition(" ")[0]  # empty where the line is blank or indented
+        if not line or not word or len(line) + 1 + len(word) < full:
+            ends.append(at)
+        at += 1
+    return ends

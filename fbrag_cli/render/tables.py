@@ -17,7 +17,7 @@ _FIRST_WORDS = 60  # columns of the beginning of a text, at most
 _WANTED = 30  # columns of the first words, for which others make room
 _LEAST = 12  # columns of the place and of the first words in the narrowest terminal
 _PLACE = 20  # columns of a longer place, if the first words have no room otherwise
-_SECTION = re.compile(r"(\d+-\d+) \(.*\)$")  # of a place, after its lines
+_SECTION = re.compile(r"(\d+) \(.*\)$")  # of a place, after its lines
 
 
 def own_tables(trace: Trace) -> list[Table]:

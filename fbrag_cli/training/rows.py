@@ -212,7 +212,7 @@ class _RowsFile:
             return self._of_story(row)
         return self._of_meeting(row) if "meeting" in row else ([], ())
 
-    def _of_documents(self, documents: object) -> Evidence:
+    def _of_documents(self, documents: Any) -> Evidence:
         known = isinstance(documents, list) and all(isinstance(each, dict) for each in documents)
         if not known or not all(_are_texts((each.get("text"), each.get("title") or "")) for each in documents):
             raise ValueError("`documents` is no list of objects with `text`")
@@ -298,7 +298,7 @@ def _is_stretch(value: object, n_turns: int) -> bool:
     return 0 <= int(value[0]) <= int(value[1]) < n_turns
 
 
-def _are_texts(values: Iterable[object]) -> bool:
+def _are_texts(values: Any) -> bool:
     return all(isinstance(each, str) for each in (values.values() if isinstance(values, dict) else values))
 
 

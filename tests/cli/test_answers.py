@@ -41,8 +41,8 @@ def test_the_evidence_is_selected_and_the_answer_is_right(fbrag: Run, id_: str) 
 
 
 def _sentence(source: dict[str, Any]) -> str:
-    text: str = source["text"]
-    return text[source["sentence"]["start"] : source["sentence"]["end"]]
+    text, before = source["text"], source["start_char"]
+    return text[source["sentence"]["start_char"] - before : source["sentence"]["end_char"] - before]
 
 
 def test_a_question_to_a_whole_novel(fbrag: Run, shared: Path) -> None:

@@ -49,7 +49,7 @@ def test_a_follow_up_from_a_pipe_is_made_whole_and_shown(fbrag: Run, server: Loo
     assert done.returncode == 0
     first, second = re.split(r"(?<=\n)\n(?=The railway)", done.stdout)
     assert first.startswith("Josiah Goss. [1]\n\nSources:\n[1] ")
-    assert second.startswith("The railway board. [2]\n\nSources:\n[2] ")
+    assert second.startswith("The railway board. [1]\n\nSources:\n[1] ")
     assert f"understood: {PAID}" in done.stderr.splitlines()
     assert "understood" not in done.stdout
 

@@ -14,9 +14,12 @@ from fbrag_cli.methods.fb_rag.fb_rag import FBRag
 from fbrag_cli.methods.fb_rag.order_preserving import OrderPreserving
 from fbrag_cli.methods.ranking import distinct
 from fbrag_cli.render import as_json
-from fbrag_cli.render.answer_text import Layout, markdown, sources
+from fbrag_cli.render.answer import answer_of
 from fbrag_cli.render.explain_text import found
 from fbrag_cli.render.html import page
+from fbrag_cli.render.markdown import markdown
+from fbrag_cli.render.text import Layout, sources
+from fbrag_cli.trace import Trace
 from tests.methods.scripted import Scripted, retrieved, tools
 
 LAMP = "The lamp of the lighthouse was kept by Agnes Moor alone."
@@ -35,6 +38,10 @@ def corpus_of(texts: Sequence[str]) -> Corpus:
 
 
 COPIED = corpus_of([THIRD, LAMP, LAMP.replace(" ", "\n", 3), OTHER, f"  {LAMP}"])
+
+
+def answered(method: OrderPreserving, corpus: Corpus) -> Trace:
+    return replace(retrieved(method, QUESTION, tools(corpus)), status="answered", answer="Agnes Moor")
 
 
 def test_copies_take_one_place_and_the_next_best_chunk_moves_up() -> None:
@@ -93,13 +100,13 @@ def test_only_chunks_that_may_be_copies_are_read() -> None:
 
 
 def test_all_places_are_named() -> None:
-    trace = retrieved(OrderPreserving(select=2), QUESTION, tools(COPIED))
-    text = sources(trace, trace.citations, Layout(context=0))
-    assert "[1] b.txt:1, also in c.txt:1-4, e.txt:1-1   " in text
+    trace = answered(OrderPreserving(select=2), COPIED)
+    text = sources(answer_of(trace), Layout(context=0))
+    assert "[1] b.txt:1, also in c.txt:1-4, e.txt:1   " in text
     assert "[2] d.txt:1  The lamp" in text
-    assert "also in c.txt:1-4, e.txt:1-1" in markdown(trace, trace.citations, Layout(context=0))
-    assert "</a>, also in c.txt:1-4, e.txt:1-1</h3>" in page(trace)
-    first, second = as_json.sources(trace)
+    assert "also in c.txt:1-4, e.txt:1" in markdown(answer_of(trace), Layout(context=0))
+    assert "</a>, also in c.txt:1-4, e.txt:1</h3>" in page(trace)
+    first, second = as_json.sources(trace, answer_of(trace))
     assert [(copy["document"], copy["chunk"], copy["end_line"]) for copy in first["copies"]] == [("c.txt", 3, 4), ("e.txt", 5, 1)]
     assert second["copies"] == []
     explained = as_json.explanation(trace, memory_mb=1)["chunks"]
@@ -113,19 +120,17 @@ def test_of_a_chunk_that_is_read_in_part_that_part_of_its_copies_is_named() -> N
         "The gulls slept.\nAgnes Moor kept the lamp.",
         "The gulls\nslept.\n\nAgnes\nMoor kept the lamp.",
     ]
-    trace = retrieved(OrderPreserving(select=1), QUESTION, tools(corpus_of(texts)))
-    chunk = trace.context[0]
-    trace = trace.reading((chunk.part(17, 42),))
-    (source,) = as_json.sources(trace)
+    trace = answered(OrderPreserving(select=1), corpus_of(texts))
+    trace = trace.reading((trace.context[0].part(17, 42),))
+    (source,) = as_json.sources(trace, answer_of(trace))
     assert source["text"] == "Agnes Moor kept the lamp."
     (copy,) = source["copies"]
     assert texts[1][copy["start_char"] : copy["end_char"]] == "Agnes\nMoor kept the lamp."
-    assert "[1] a.txt:2, also in b.txt:4-5  " in sources(trace, trace.citations, Layout(context=0))
+    assert "[1] a.txt:2, also in b.txt:4-5  " in sources(answer_of(trace), Layout(context=0))
 
 
 def test_many_places_are_counted_in_a_text() -> None:
-    trace = retrieved(OrderPreserving(select=1), QUESTION, tools(corpus_of([LAMP] * 6)))
-    assert "a.txt:1, also in b.txt:1-1, c.txt:1-1, d.txt:1-1, 2 other places" in sources(
-        trace, trace.citations, Layout(context=0)
-    )
-    assert len(as_json.sources(trace)[0]["copies"]) == 5
+    trace = answered(OrderPreserving(select=1), corpus_of([LAMP] * 6))
+    answer = answer_of(trace)
+    assert "a.txt:1, also in b.txt:1, c.txt:1, d.txt:1, 2 other places" in sources(answer, Layout(context=0))
+    assert len(as_json.sources(trace, answer)[0]["copies"]) == 5

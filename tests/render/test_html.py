@@ -162,7 +162,7 @@ def test_the_page_says_where_its_sources_stand_and_how_they_came_about() -> None
     told = _Page(page(trace_of([document(WATCH * 200)], [3, 1], recalled=(1, 2)))).text
     told = " ".join(told.split())
     assert "Tobias Wrenn" in told
-    assert "log.txt:1-1 " in told
+    assert "log.txt:1 " in told
     assert "Source chunk combined backward forward sample 1 4 1.00 (10.00) 5.0 (#1) 20.0 (#1) 1" in told
     assert "raises most: chunk 4 (source 1)" in told
     assert "forward 1.50 2,400 0 300" in told
@@ -217,7 +217,7 @@ def test_what_no_sentence_shows_and_what_stands_nowhere_is_said_beside_the_answe
 def test_the_answer_links_its_sources_and_the_sentence_that_shows_it_is_marked_there_and_in_the_document() -> None:
     text = WATCH * 80 + "\nThe box was sealed by Tobias <Wrenn>\nwith lead in 1893. " + WATCH * 20
     html = page(trace_of([document(text)], [0, 2], answer="Tobias Wrenn, in <1894>"))
-    assert 'Tobias Wrenn, in &lt;1894&gt;<a href="#source-2">[2]</a></p>' in html
+    assert 'Tobias Wrenn, in &lt;1894&gt;<a href="#source-1">[1]</a></p>' in html
     assert '<p class="note">In no source: <bdi lang="">1894</bdi></p>' in html
     words = "<mark>Tobias</mark> &lt;<mark>Wrenn</mark>&gt;"
     sentence = f'<mark class="best">The box was sealed by {words}\nwith lead in 1893.</mark>'
@@ -230,10 +230,10 @@ def test_only_what_is_cited_is_gold_and_the_rest_has_a_line() -> None:
     text = WATCH * 80 + "The box was sealed by Tobias Wrenn with lead. " + WATCH * 20
     told = replace(trace_of([document(text)], [0, 2], answer="Tobias Wrenn"), verdict=Verdict(agreement=1.0, confidence=0.81))
     html = page(told)
-    assert html.index('id="source-2"') < html.index('id="source-1" value="1" class="brief"')
+    assert html.index('id="source-1" value="1"') < html.index('id="source-2" value="2" class="brief"')
     assert html.count("<blockquote") == 1
     assert html.count("<mark class") == 2  # in the source and in the document
-    assert re.findall("<li>(.*)</li>", html.split("</ul>")[0]) == ["shown by source 2", "1 of 1 sample agree", "confidence 81%"]
+    assert re.findall("<li>(.*)</li>", html.split("</ul>")[0]) == ["shown by source 1", "1 of 1 sample agree", "confidence 81%"]
     assert html.index('class="verdict"') < html.index('class="said"')
 
 
@@ -286,7 +286,7 @@ def test_a_chunk_that_is_read_in_part_links_its_sources_and_shows_what_is_read()
     assert re.findall(r'<li id="source-\d" value="\d".*>\n<(?:h3|p)><a href="#(c\d)"><bdi>(.*?)</bdi>', html) == [
         ("c1", "log.txt:1"),
         ("c1", "log.txt:2"),
-        ("c2", "log.txt:2-2"),
+        ("c2", "log.txt:2"),
     ]
     assert 'title="1 · log.txt:1-2 · 10.00 · sources 1, 2"' in html
     assert "chunk 1 (sources 1, 2)</a>" in html
@@ -430,9 +430,9 @@ def test_selected_chunks_have_a_mark_and_a_label_in_the_map_and_in_the_document(
     marked = f"{cells}.filter(a => getComputedStyle(a).boxShadow != 'none' && a.title.includes('source'))"
     assert measured(chromium, f"{marked}.map(a => a.hash)") == ["#c41", "#c91", "#c201", "#c322", "#c323"]
     assert measured(chromium, f"{cells}[40].title").startswith("41 · ")
-    assert measured(chromium, f"{cells}[40].title").endswith(" · 9.50 · source 2 · recalled")
+    assert measured(chromium, f"{cells}[40].title").endswith(" · 9.50 · source 1 · recalled")
     labels = measured(chromium, "[...document.querySelectorAll('.k .pill')].map(e => e.closest('.k').id + ' ' + e.textContent)")
-    assert labels == ["c41 Source 2", "c91 Source 5", "c201 Source 4", "c322 Source 1", "c323 Source 3"]
+    assert labels == ["c41 Source 1", "c91 Source 5", "c201 Source 4", "c322 Source 2", "c323 Source 3"]
     following = measured(chromium, "[...document.querySelectorAll('.k .at a:last-child')].map(e => e.hash + ' ' + e.textContent)")
     assert [link for link in following if "next" in link] == [f"#c{n} next source" for n in (91, 201, 322, 323)]
     gold = measured(chromium, "[...document.querySelectorAll('.k mark.best')].map(e => e.closest('.k').id + e.textContent)")
@@ -471,10 +471,11 @@ def test_texts_run_in_their_own_direction(chromium: Chrome, book: Path) -> None:
 
 
 def test_a_source_has_its_number_also_where_it_does_not_stand_in_that_place(chromium: Chrome, tmp_path: Path) -> None:
-    """The cited sources come first. Chromium counts the items of a grid in their order, whatever their values."""
+    """The one that is shown comes first. Chromium counts the items of a grid in their order, whatever their values."""
     text = WATCH * 80 + "The box was sealed by Tobias Wrenn with lead. " + WATCH * 20
     path = tmp_path / "page.html"
-    path.write_text(page(trace_of([document(text)], [0, 1, 2], answer="Tobias Wrenn")), "utf-8")
+    closest = trace_of([document(text)], [0, 1, 2], status="not_found", question="Who sealed the box with lead?")
+    path.write_text(page(closest), "utf-8")
     opened(chromium, path)
     nodes = chromium.execute_cdp_cmd("Accessibility.getFullAXTree", {})["nodes"]
     by_id = {node["nodeId"]: node for node in nodes}

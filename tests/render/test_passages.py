@@ -6,21 +6,23 @@ from textwrap import wrap
 
 import numpy as np
 import pytest
-from fbrag_cli.batch.row import answered
 from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from fbrag_cli.batch.jobs import Job
+from fbrag_cli.batch.row import answered
 from fbrag_cli.corpus import Corpus, build_corpus
 from fbrag_cli.documents.document import Content, Document, Extracted, PageSpan
 from fbrag_cli.methods.fb_rag.fb_rag import FBRag
 from fbrag_cli.methods.ranking import whole_chunks
 from fbrag_cli.query import Collection, Query
 from fbrag_cli.render import as_json
-from fbrag_cli.render.answer_text import Layout, markdown, sources, summary
+from fbrag_cli.render.answer import answer_of
 from fbrag_cli.render.explain_text import table
+from fbrag_cli.render.markdown import markdown
 from fbrag_cli.render.passages import around, parts, place, shown_lines
+from fbrag_cli.render.text import Layout, sources, summary
 from fbrag_cli.retrieval.bm25 import BM25
 from fbrag_cli.text.table import width_of
 from fbrag_cli.trace import ForwardSample, LookForward, Scores, Selection, Trace
@@ -76,11 +78,12 @@ def read_in_part() -> Trace:
 
 
 def shown(trace: Trace, context: int = 0, *, full: bool = False, colored: bool = False, columns: int | None = None) -> str:
-    return sources(trace, trace.citations, Layout(context=context, full=full, every=True, colored=colored, columns=columns))
+    layout = Layout(context=context, full=full, sources="all", colored=colored, columns=columns)
+    return sources(answer_of(trace), layout)
 
 
 def noted(trace: Trace, *, full: bool = False) -> str:
-    return markdown(trace, trace.citations, Layout(context=0, full=full))
+    return markdown(answer_of(trace), Layout(context=0, full=full))
 
 
 def test_the_sentence_that_says_the_answer_is_shown_with_its_neighbours_and_marked() -> None:
@@ -167,7 +170,7 @@ def test_the_place_of_a_sentence_is_its_lines_or_its_page() -> None:
 
 def test_places_are_lines_or_pages() -> None:
     trace = trace_of(TEXT, "", "", chunk_words=8)
-    assert place(trace.corpus.chunks[0]) == "log.txt:1-1"
+    assert place(trace.corpus.chunks[0]) == "log.txt:1"
     assert place(trace.corpus.chunks[1]) == "log.txt:2-3"
     paged = trace_of(TEXT, "", "", 8, pages=(PageSpan(4, 0, 39), PageSpan(5, 39, len(TEXT))))
     assert place(paged.corpus.chunks[0]) == "log.txt p. 4"
@@ -178,8 +181,7 @@ def test_lines_are_spans_of_the_chunk_that_miss_no_word(text: str, context: int,
     trace = trace_of(f"x {text}", "ab", "aab")
     chunk = trace.corpus.chunks[0]
     lines = shown_lines(chunk, columns)
-    assert "".join("".join(chunk.text[line.start : line.end] for line in lines).split()) == "".join(chunk.text.split())
-    assert all(chunk.text.count("\n", 0, line.start) + 1 == line.number for line in lines)
+    assert "".join("".join(line.text for line in lines).split()) == "".join(chunk.text.split())
     told = around(lines, trace.citations.shown[0].sentence, context)
     assert told
     first = lines.index(told[0])
@@ -269,34 +271,34 @@ def test_the_variation_selector_of_a_marked_word_stays() -> None:
 
 def test_each_excerpt_of_a_chunk_is_a_source_and_the_text_around_it_is_not_shown() -> None:
     expected = [
-        "[1] log.txt:2-2   1.00 (1.00)",
-        "    Nobody slept.",
-        "[2] log.txt:3   1.00 (1.00)",
+        "[1] log.txt:3   1.00 (1.00)",
         "  > The box was sealed by Tobias Wrenn with lead.",
-        "[3] log.txt:5-5   1.00 (1.00)",
+        "[2] log.txt:2   1.00 (1.00)",
+        "    Nobody slept.",
+        "[3] log.txt:5   1.00 (1.00)",
         "    At dawn the wind went round.",
     ]
     assert shown(read_in_part(), 5).replace("\n\n", "\n").splitlines()[1:] == expected
-    assert shown(read_in_part(), full=True).replace(":3-3 ", ":3 ").replace("\n\n", "\n").splitlines()[1:] == expected
+    assert shown(read_in_part(), full=True).replace("\n\n", "\n").splitlines()[1:] == expected
     assert re.findall(r"^    > (.*)", noted(read_in_part(), full=True), re.MULTILINE) == [line[4:] for line in expected[1::2]]
 
 
 def test_json_has_a_source_for_each_excerpt_of_a_chunk() -> None:
     trace = read_in_part()
-    found = as_json.sources(trace)
-    assert [(source["id"], source["chunk"], source["start_line"], source["end_line"]) for source in found] == [
-        (1, 1, 2, 2),
-        (2, 1, 3, 3),
-        (3, 2, 5, 5),
+    found = as_json.answer(trace, memory_mb=0)["sources"]
+    assert [[source[name] for name in ("id", "rank", "chunk", "start_line", "end_line")] for source in found] == [
+        [1, 2, 1, 3, 3],
+        [2, 1, 1, 2, 2],
+        [3, 3, 2, 5, 5],
     ]
     assert all(source["text"] == TEXT[source["start_char"] : source["end_char"]] for source in found)
-    sentence, text = found[1]["sentence"], found[1]["text"]
-    assert text[sentence["start"] : sentence["end"]] == "The box was sealed by Tobias Wrenn with lead."
+    sentence = found[0]["sentence"]
+    assert TEXT[sentence["start_char"] : sentence["end_char"]] == "The box was sealed by Tobias Wrenn with lead."
     assert (sentence["start_line"], sentence["end_line"]) == (3, 3)
-    assert [text[start:end] for start, end in found[1]["highlights"]] == ["Tobias", "Wrenn"]
-    assert as_json.answer(trace, memory_mb=0)["citations"][0]["sources"] == [2]
+    assert [TEXT[start:end] for start, end in found[0]["highlights"]] == ["Tobias", "Wrenn"]
+    assert as_json.answer(trace, memory_mb=0)["citations"][0]["sources"] == [1]
     row = answered(Job(("log.txt",), "1", trace.question), trace, {})
-    assert [(source["id"], source["start_line"]) for source in row["sources"]] == [(1, 2), (2, 3), (3, 5)]
+    assert [(source["id"], source["start_line"]) for source in row["sources"]] == [(1, 3), (2, 2), (3, 5)]
 
 
 def test_the_summary_says_how_many_words_of_parts_of_chunks_are_read() -> None:

@@ -18,13 +18,13 @@ import pytest
 pytest.importorskip("uvicorn", reason="needs Starlette and uvicorn: pip install -e '.[test]'")
 
 from fbrag_cli.progress import Listener
-from fbrag_cli.render.short_names import short_names
+from fbrag_cli.render.html import short_names
 from fbrag_cli.session.settings import ModelSettings
 from fbrag_cli.text.printable import one_line, printable
 from tests.generation.parrot_gguf import END, Parrot, saying
 from tests.generation.test_thought import as_tokens
 from tests.render.test_html import HOSTILE, WATCH, _Page
-from tests.render.test_live_answer import assert_is_text
+from tests.render.test_live_page import assert_is_text
 from tests.serving.live_server import Live, live, pair
 
 QUESTION = "Who sealed the box of the chronometer?"

@@ -13,7 +13,7 @@ from starlette.routing import Route
 
 from fbrag_cli.progress import Event
 from fbrag_cli.render import as_json
-from fbrag_cli.render.events import Events
+from fbrag_cli.render.as_json import Events
 from fbrag_cli.serving import failure
 from fbrag_cli.serving.http.inquiry import Inquiry, read_object
 from fbrag_cli.serving.http.stream import EventStream, finished

@@ -22,7 +22,8 @@ from starlette.routing import Route
 from fbrag_cli import __version__
 from fbrag_cli.errors import FbragError
 from fbrag_cli.methods.registry import choose_method
-from fbrag_cli.render.chat_answer import markup_free, pieces
+from fbrag_cli.render.answer import answer_of
+from fbrag_cli.render.markdown import chat_message, markup_free
 from fbrag_cli.serving.failure import HttpError, as_json, known, respond, status_of
 from fbrag_cli.serving.http.inquiry import read_object
 from fbrag_cli.serving.http.openai_request import ChatRequest, read
@@ -187,7 +188,7 @@ class _Reply:
         """Return the answer in pieces, without the folder in which the documents lie on this machine."""
         path = next((path for each in self._job.entries for path in each.paths), "")
         folder = os.path.join(os.path.dirname(os.path.normpath(path)), "")
-        return [each for each in pieces(trace, "" if folder == os.sep else folder) if each]
+        return [each for each in chat_message(answer_of(trace), "" if folder == os.sep else folder) if each]
 
     def _piece(self, delta: dict[str, str], finish: str | None = None) -> str:
         choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fbrag_cli.render.chat_answer import answer_in
+from fbrag_cli.render.markdown import answer_in
 from fbrag_cli.serving.failure import HttpError
 from fbrag_cli.text.printable import one_line
 

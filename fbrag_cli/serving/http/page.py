@@ -19,7 +19,8 @@ from fbrag_cli.corpus import Corpus
 from fbrag_cli.errors import FbragError
 from fbrag_cli.progress import LABELS, Listener
 from fbrag_cli.render import live_page
-from fbrag_cli.render.page_chunks import Findings
+from fbrag_cli.render.answer import answer_of
+from fbrag_cli.render.html import Findings
 from fbrag_cli.serving.failure import HttpError, as_json
 from fbrag_cli.serving.http.inquiry import Inquiry, read_object, usable_models
 from fbrag_cli.serving.http.page_events import PageEvents, done, prefix_of
@@ -131,7 +132,7 @@ class _Page:
             return self._corpus(request, listener), None, ""
         job = self._done(request.query_params["answer"])
         trace = job.trace()
-        return trace.corpus, Findings(trace, trace.citations), prefix_of(job)
+        return trace.corpus, Findings(trace, answer_of(trace)), prefix_of(job)
 
     def _corpus(self, request: Request, listener: Listener) -> Corpus:
         """Return the documents of a request, as its page knows them: as they were for its outline."""

@@ -7,8 +7,8 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from fbrag_cli.progress import LABELS, Event
-from fbrag_cli.render import live_answer
-from fbrag_cli.render.events import Events
+from fbrag_cli.render import live_page
+from fbrag_cli.render.as_json import Events
 from fbrag_cli.serving.failure import known
 from fbrag_cli.serving.job import END, StoppedError
 from fbrag_cli.text.printable import dumps, one_line, printable
@@ -33,7 +33,7 @@ def asked(job: Job) -> Record:
 
 def done(job: Job) -> Record:
     """Return the last event of a question that was answered. Raises its error."""
-    return {"job": job.id, "typed": printable(job.question), **live_answer.done(job.trace(), prefix_of(job))}
+    return {"job": job.id, "typed": printable(job.question), **live_page.done(job.trace(), prefix_of(job))}
 
 
 class PageEvents:
@@ -57,10 +57,10 @@ class PageEvents:
             question, corpus = job.asked or job.question, job.collection.corpus
             term_scores = job.collection.retriever.term_scores
             found = {position: dict(term_scores(question, position)) for position in event.positions}
-            yield "nearest", live_answer.nearest(corpus, found, event.about)
+            yield "nearest", live_page.nearest(corpus, found, event.about)
         elif event.kind == "selected":
-            yield from (("sample", each) for each in live_answer.samples(event.about, prefix))
-            yield "selected", live_answer.selected(event.about, prefix)
+            yield from (("sample", each) for each in live_page.samples(event.about, prefix))
+            yield "selected", live_page.selected(event.about, prefix)
         elif event.kind == "text" and event.stage == "answer":
             if token := self._tokens.token(event):
                 yield "token", {"text": printable(token["text"])}

@@ -41,7 +41,7 @@ def _holds_a_word(trace: Trace, position: int) -> bool:
 
 
 def answered(trace: Trace, most: int) -> Record:
-    """Return the answer with its sources, best first. most: characters of all their texts."""
+    """Return the answer with its sources, the cited ones first. most: characters of all their texts."""
     is_answer = trace.status == "answered"
     answer = printable(trace.answer or "")
     return {
@@ -166,11 +166,12 @@ def _said(record: Record, status: str) -> str:
 
 def _sources(trace: Trace, most: int) -> list[Record]:
     """Return the passages. Where some show the answer, of the others only the sentence nearest to it has its text."""
+    from fbrag_cli.render.answer import answer_of
     from fbrag_cli.render.as_json import sources
 
-    each = sources(trace)
-    cited = {number for claim in trace.citations.claims for number in claim.sources}
-    sentences = [_sentence(source) for source in each]
+    answer = answer_of(trace)
+    each, cited = sources(trace, answer), answer.cited
+    sentences = ["" if source.sentence is None else one_line(source.sentence.text, _NAMED) for source in answer.sources]
     whole = [not cited or source["id"] in cited for source in each]
     shown = (source["text"] if all_of_it else said for source, said, all_of_it in zip(each, sentences, whole, strict=True))
     return [
@@ -179,13 +180,6 @@ def _sources(trace: Trace, most: int) -> list[Record]:
         | ({} if all_of_it else {"cut": True})
         for source, sentence, all_of_it, text in zip(each, sentences, whole, cut(shown, most), strict=False)
     ]
-
-
-def _sentence(source: Record) -> str:
-    """Return the sentence of a source that shows the answer best, "" where there is none."""
-    if not (span := source["sentence"]):
-        return ""
-    return one_line(source["text"][span["start"] : span["end"]], _NAMED)
 
 
 def _of(record: Record) -> Record:

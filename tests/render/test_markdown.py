@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from fbrag_cli.render.chat_answer import answer_in, markup_free, pieces
+from fbrag_cli.render.answer import answer_of
+from fbrag_cli.render.markdown import answer_in, chat_message, markup_free
 from fbrag_cli.text.languages import sentence
 from fbrag_cli.trace import Trace, Verdict
 from tests.render.test_passages import TEXT, asked, trace_of
@@ -18,7 +19,7 @@ EVIL = "![x](http://evil.test/a.png) <img src=//evil.test> [y](javascript:alert(
 
 
 def message(trace: Trace) -> str:
-    return "".join(pieces(trace))
+    return "".join(chat_message(answer_of(trace)))
 
 
 def html(markdown: str) -> str:

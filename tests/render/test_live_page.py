@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fbrag_cli.documents.document import Content, Document, Extracted, Section
-from fbrag_cli.render import live_answer, live_page
-from fbrag_cli.render.page_chunks import Findings, shades, shading
-from fbrag_cli.render.short_names import short_names
+from fbrag_cli.render import live_page
+from fbrag_cli.render.answer import answer_of
+from fbrag_cli.render.html import Findings, shades, shading, short_names
 from fbrag_cli.text.printable import printable
 from fbrag_cli.trace import Trace, Verdict
 from tests.render.test_html import HOSTILE, MARKUP, PLAIN_TAGS, SEALED, WATCH, _Page, document, trace_of
@@ -27,11 +27,11 @@ CONTROLS = set("\x1b\x9b\x07\x00\u202e\u202c\u2066\u2069\u200b\ufeff")
 def fragments(trace: Trace) -> Iterator[str]:
     """All HTML that the page is sent of one answer."""
     chunks = trace.corpus.chunks
-    yield live_answer.nearest(trace.corpus, {position: {} for position in range(len(chunks[:3]))}, trace.scores.backward)["html"]
-    yield from (each["html"] for each in live_answer.samples(trace, "j-"))
-    yield live_answer.selected(replace(trace, status="retrieved", answer=None), "j-")["html"]
-    yield from (value for key, value in live_answer.done(trace, "j-").items() if key.endswith("_html"))
-    yield live_page.chunks(trace.corpus, range(len(chunks)), Findings(trace, trace.citations), "j-")
+    yield live_page.nearest(trace.corpus, {position: {} for position in range(len(chunks[:3]))}, trace.scores.backward)["html"]
+    yield from (each["html"] for each in live_page.samples(trace, "j-"))
+    yield live_page.selected(replace(trace, status="retrieved", answer=None), "j-")["html"]
+    yield from (value for key, value in live_page.done(trace, "j-").items() if key.endswith("_html"))
+    yield live_page.chunks(trace.corpus, range(len(chunks)), Findings(trace, answer_of(trace)), "j-")
     yield live_page.chunks(trace.corpus, range(len(chunks)))
 
 
@@ -51,7 +51,7 @@ def test_whatever_is_said_is_text_in_every_fragment(text: str) -> None:
         trace = trace_of(documents, [0], question=said, answer=said, samples=[said], status=status, warnings=(said,))
         for html in fragments(trace):
             assert_is_text(html)
-        for text in live_answer.done(trace, "j-").values():
+        for text in live_page.done(trace, "j-").values():
             assert not isinstance(text, str) or not set(text) & CONTROLS
 
 
@@ -60,7 +60,7 @@ def test_hostile_text_is_seen_and_is_no_markup() -> None:
     trace = trace_of(texts, [0], question=HOSTILE, answer=f"Tobias Renshaw. {HOSTILE}", samples=[HOSTILE], warnings=(HOSTILE,))
     for html in fragments(trace):
         assert_is_text(html)
-    done = live_answer.done(trace, "j-")
+    done = live_page.done(trace, "j-")
     assert "<script>" in _Page(done["answer_html"]).text
     assert "<script>" in _Page(done["samples_html"]).text
     assert done["question"] == printable(HOSTILE)
@@ -68,7 +68,7 @@ def test_hostile_text_is_seen_and_is_no_markup() -> None:
 
 def test_the_ids_of_two_answers_differ_and_each_links_its_own() -> None:
     trace = trace_of([document(SEALED + WATCH * 80)], [0, 1], answer="Tobias Renshaw")
-    found = [live_answer.done(trace, prefix) for prefix in ("one-", "two-")]
+    found = [live_page.done(trace, prefix) for prefix in ("one-", "two-")]
     html = ["".join(value for key, value in each.items() if key.endswith("_html")) for each in found]
     ids = re.findall(r' id="(.*?)"', "".join(html))
     assert ids == [f"{job}-{each}" for job in ("one", "two") for each in ("source-1", "source-2", "sample-1")]
@@ -76,21 +76,21 @@ def test_the_ids_of_two_answers_differ_and_each_links_its_own() -> None:
         links = set(re.findall(r'href="#(.*?)"', own))
         assert {each for each in links if not each.startswith("c")} == {f"{job}-source-1", f"{job}-sample-1"}
         assert {each for each in links if each.startswith("c")} == {"c1", "c2"}
-    window = live_page.chunks(trace.corpus, range(2), Findings(trace, trace.citations), "two-")
+    window = live_page.chunks(trace.corpus, range(2), Findings(trace, answer_of(trace)), "two-")
     assert re.findall(r'href="#(\w+-source-\d)"', window) == ["two-source-1", "two-source-2"]
 
 
 def test_an_answer_says_where_it_stands_and_can_be_copied() -> None:
     trace = trace_of([document(WATCH * 80 + SEALED + WATCH)], [0, 2], answer="Tobias Renshaw", recalled=(1,))
-    done = live_answer.done(replace(trace, verdict=Verdict(agreement=1.0)), "j-")
+    done = live_page.done(replace(trace, verdict=Verdict(agreement=1.0)), "j-")
     assert done["marked"] == [2]
-    assert done["sources"] == [0, 2]
+    assert done["sources"] == [2, 0]
     assert done["recalled"] == [1]
     assert done["sources_heading"] == "Sources"
     assert "1 of 1 sample agree" in done["answer_html"]
-    assert done["copied"].startswith("Tobias Renshaw [2]\n\nSources:\n[2] log.txt:")
+    assert done["copied"].startswith("Tobias Renshaw [1]\n\nSources:\n[1] log.txt:")
     assert "<mark>Tobias</mark> <mark>Renshaw</mark>" in done["sources_html"]
-    before = live_answer.selected(replace(trace, status="retrieved", answer=None), "j-")
+    before = live_page.selected(replace(trace, status="retrieved", answer=None), "j-")
     assert before["sources"] == [0, 2]
     assert before["html"].count('class="brief"') == 2
 
@@ -119,33 +119,33 @@ def test_places_have_the_short_names_and_a_copied_answer_the_whole_ones() -> Non
     html = "".join(fragments(trace))
     assert "/home/ann" not in html
     assert "<bdi>log.txt:1</bdi>" in html
-    assert "/home/ann/ship/log.txt:1 " in live_answer.done(trace, "j-")["copied"]
+    assert "/home/ann/ship/log.txt:1 " in live_page.done(trace, "j-")["copied"]
 
 
 def test_a_source_whose_sentence_is_a_number_goes_on() -> None:
     trace = trace_of([document("9.\n\nThe box was found open. " + WATCH * 70)], [0, 1], samples=["9."])
-    html = live_answer.selected(replace(trace, status="retrieved", answer=None), "j-")["html"]
+    html = live_page.selected(replace(trace, status="retrieved", answer=None), "j-")["html"]
     assert ">9. The box was found open." in html
 
 
 def test_what_is_not_shown_needs_a_click() -> None:
     trace = trace_of([document(WATCH * 80)], [0], status="not_found", answer="Paris <b>")
-    html = live_answer.done(trace, "j-")["answer_html"]
+    html = live_page.done(trace, "j-")["answer_html"]
     before, fold = html.split('<details class="proposed">')
     assert "The document does not say." in before
     assert "Paris" not in before
     assert "Paris &lt;b&gt;" in fold
     assert "--answer-anyway" not in html
     spanish = asked(trace, "¿Quién selló la caja del cronómetro y por qué lo hizo?")
-    assert "El documento no lo dice." in live_answer.done(spanish, "j-")["answer_html"]
+    assert "El documento no lo dice." in live_page.done(spanish, "j-")["answer_html"]
 
 
 def test_an_answer_that_no_sentence_shows_leads_to_the_closest_one() -> None:
     trace = trace_of([document(WATCH * 80 + SEALED + WATCH)], [0, 2], answer="Paris")
-    window = live_page.chunks(trace.corpus, range(3), Findings(trace, trace.citations), "j-")
+    window = live_page.chunks(trace.corpus, range(3), Findings(trace, answer_of(trace)), "j-")
     assert '<mark class="best">' not in window
     before, _, _ = window.partition('<mark class="near">')
-    (at,) = live_answer.done(trace, "j-")["marked"]
+    (at,) = live_page.done(trace, "j-")["marked"]
     assert before.count('class="k') == at + 1
 
 
@@ -153,8 +153,8 @@ def test_a_question_without_a_selected_chunk_has_an_answer_of_its_own() -> None:
     trace = trace_of([document(WATCH)], [], samples=["nothing"])
     for html in fragments(trace):
         assert_is_text(html)
-    assert live_answer.done(trace, "j-")["sources_html"] == ""
-    assert live_answer.done(trace_of([document(WATCH)], [], status="not_found"), "j-")["marked"] == []
+    assert live_page.done(trace, "j-")["sources_html"] == ""
+    assert live_page.done(trace_of([document(WATCH)], [], status="not_found"), "j-")["marked"] == []
 
 
 @settings(deadline=None)
@@ -171,7 +171,7 @@ def test_windows_say_together_what_one_says(size: int) -> None:
     book = Document.of("a.epub", "a.epub", Extracted(Content(WATCH * 200, sections=sections), "application/epub+zip"))
     trace = trace_of([book, document(WATCH * 100, "b.txt", "")], [1, 8])
     n = len(trace.corpus.chunks)
-    findings = Findings(trace, trace.citations)
+    findings = Findings(trace, answer_of(trace))
     for known in (None, findings):
         whole = live_page.chunks(trace.corpus, range(n), known, "j-")
         windows = [live_page.chunks(trace.corpus, range(n)[at : at + size], known, "j-") for at in range(0, n, size)]

@@ -1,0 +1,113 @@
+"""Draws an `Answer` as Markdown: with a footnote for each source, or as a message of a chat, out of which it is read again."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from fbrag_cli.render.answer import Answer
+from fbrag_cli.render.passages import line_text, place, said_from
+from fbrag_cli.render.text import Layout
+from fbrag_cli.text.languages import codes, sentence
+from fbrag_cli.text.markdown import escaped, escaped_line
+from fbrag_cli.text.printable import one_line
+
+_QUOTED = 300  # characters of a sentence in a footnote
+_OPENS = re.compile(r"\\\[(?!\^)")  # a bracket without its other half links nothing; pages with formulas take "\\[" for one
+_MARK = re.compile(r"(?<!\\)\[\^\d+\]")
+_BESIDE = re.compile(r"\*[^*\s].*\*|(?<!\\)\[\^\d+\]: .*", re.DOTALL)  # a note, a footnote
+_ESCAPE = re.compile(r"\\([!-/:-@\[-`{-~])")
+
+
+def markdown(answer: Answer, layout: Layout, prefix: str = "") -> str:
+    """Return the answer as Markdown, with every source as a footnote; without sources the answer alone.
+
+    Each sentence refers to the sources that show it. A line refers to all others, since Markdown omits notes without a reference.
+    prefix: stands before the number of each footnote, where a file has the notes of several answers.
+    """
+    if layout.sources == "none":
+        return escaped(answer.said)
+
+    def marks(numbers: Sequence[int | None]) -> str:
+        return "".join(f"[^{prefix}{number}]" for number in numbers)
+
+    others = [source.number for source in answer.sources if source.number not in answer.cited]
+    parts = [
+        *filter(None, [escaped_line(answer.absent)]),
+        escaped(answer.head) + "".join(escaped(piece) + marks(numbers) for piece, numbers in answer.pieces),
+        *map(escaped_line, answer.notes()),
+    ]
+    parts += [f"{'Other sources' if answer.cited else answer.heading}: {marks(others)}"] if others else []
+    for source in answer.sources:
+        lines = (escaped_line(line_text(line)) for line in layout.lines(source))
+        quoted = "\n".join(f"    > {line}".rstrip() for line in lines)
+        where = escaped(place(layout.shown(source)) + source.also_in)
+        parts.append(f"[^{prefix}{source.number}]: {where}, {source.score}\n\n{quoted}")
+    return "\n\n".join(parts)
+
+
+def section(answer: Answer, layout: Layout, number: int) -> str:
+    """Return a question of a conversation as a heading, and its answer with its sources as footnotes.
+
+    number: of the question in the conversation, part of the footnotes' names.
+    """
+    return f"## {escaped_line(one_line(answer.question))}\n\n{markdown(answer, layout, f'{number}-')}"
+
+
+def chat_message(answer: Answer, folder: str = "") -> Iterator[str]:
+    """Yield a message of a chat, in pieces: each sentence with the numbers of the sources that show it, the notes in emphasis,
+    and for each source that is named a footnote with the sentence that shows the answer.
+
+    Where no source shows it, or the document does not say, the nearest source is named. Some pages print footnotes as they stand:
+    each is a paragraph of one line that no renderer takes for anything else, above all not for the address of a link. folder: is
+    left out at the beginning of places; with a slash at its end, or "" for none.
+    """
+    if answer.absent:
+        yield f"{_note(answer.absent)}\n\n"
+    yield markup_free(answer.head)
+    end = 0
+    for piece, numbers in answer.pieces:
+        end += len(piece)
+        yield markup_free(piece) + _marks(numbers, before=answer.said[end:])
+    for note in answer.notes(anyway=""):
+        yield f"\n\n{_note(note)}"
+    named = [source for source in answer.sources if source.shows]
+    if named and not answer.cited:
+        yield f"\n\n{_note(f'{answer.heading}:')}{_marks([named[0].number])}"
+    for source in named:
+        where = place(source.sentence or source.passage) + source.also_in
+        where = markup_free(one_line(where.replace(folder, "") if folder else where))
+        quoted = markup_free(said_from(source.passage, source.sentence, _QUOTED))
+        yield f"\n\n[^{source.number}]: {where} — “{quoted}”"  # without the dash, a link's address and title
+
+
+def answer_in(message: str) -> str:
+    """Return the answer in a message as of `chat_message`, as its client sends it back; "" where the document does not say."""
+    blocks = (block.strip() for block in message.split("\n\n"))
+    said = "\n\n".join(block for block in blocks if not _BESIDE.fullmatch(_closed(block)))
+    said = _ESCAPE.sub(r"\1", _MARK.sub("", said)).strip()
+    for head in {sentence(each, "not_sure") for each in codes()}:
+        said = said.removeprefix(head).strip()
+    return "" if said in {sentence(each, "not_found") for each in codes()} else said
+
+
+def markup_free(text: str) -> str:
+    """Return text of a document or a model for Markdown, so that nothing of it is markup, whatever stands around it."""
+    return _OPENS.sub("[", escaped(text))
+
+
+def _closed(block: str) -> str:
+    """Return a block without the marks at its end."""
+    while block.endswith("]") and (mark := _MARK.search(block, max(0, block.rfind("[")))) and mark.end() == len(block):
+        block = block[: mark.start()]
+    return block
+
+
+def _note(text: str) -> str:
+    return f"*{markup_free(one_line(text))}*"
+
+
+def _marks(numbers: Sequence[int | None], before: str = "") -> str:
+    """Return the marks of footnotes. before: the text that follows, of which nothing makes a link of a mark."""
+    marks = "".join(f"[^{number}]" for number in numbers)
+    return f"{marks} " if marks and before.startswith(("(", "[", ":")) else marks
