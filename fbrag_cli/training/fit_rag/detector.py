@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -136,7 +136,10 @@ def _trained(x: Array, y: Array, x_dev: Array, y_dev: Array, *, seed: int) -> tu
             best, kept = epoch, {name: tensor.clone() for name, tensor in network.state_dict().items()}
         if epoch - best >= PATIENCE:
             break
-    return _tensors(kept), losses, best
+    network.load_state_dict(kept)
+    linear = [each for each in network if isinstance(each, torch.nn.Linear)]
+    named = ((f"detector.{i}.{name}", each) for i, layer in enumerate(linear) for name, each in layer.named_parameters())
+    return {name: each.detach().numpy().astype(np.float32) for name, each in named}, losses, best
 
 
 def _network(torch: Any) -> Any:
@@ -146,13 +149,3 @@ def _network(torch: Any) -> Any:
         layers += [torch.nn.Linear(width, n), torch.nn.ReLU(), torch.nn.Dropout(DROPOUT)]
         width = n
     return torch.nn.Sequential(*layers[:-2])
-
-
-def _tensors(state: Mapping[str, Any]) -> dict[str, Array]:
-    """Return the tensors by the names of the artefact: the linear layers are numbered from 0."""
-    numbers = {number: i for i, number in enumerate(dict.fromkeys(int(name.split(".")[0]) for name in state))}
-    found = {}
-    for name, tensor in state.items():
-        number, _, kind = name.partition(".")
-        found[f"detector.{numbers[int(number)]}.{kind}"] = tensor.numpy().astype(np.float32)
-    return found
