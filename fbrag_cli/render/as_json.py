@@ -80,7 +80,7 @@ def explanation(trace: Trace, *, memory_mb: float, found: Collection[int] | None
                 "forward_rank": forward[chunk.position],
                 "recalled": chunk.position in recalled,
                 "selected": chunk.position in selected,
-                "read": [[excerpt.start, excerpt.end] for excerpt in read.get(chunk.position, ())],
+                "read": [[part.start, part.end] for part in read.get(chunk.position, ())],
                 "copy_of": copy_of.get(chunk.position),
                 **own.get(chunk.position, {}),
                 **({} if found is None else {"found": chunk.position in held}),
