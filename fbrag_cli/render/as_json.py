@@ -142,7 +142,8 @@ def _shared(trace: Trace, memory_mb: float) -> dict[str, Any]:
             for i, document in enumerate(trace.corpus.documents)
         ],
         **facts(trace),
-        **_tables(trace),
+        **dict.fromkeys(name for method in METHODS for name in method.tables),
+        **{table.name: [{"chunk": at + 1, **row} for at, row in records(table)] for table in own_tables(trace)},
         "method": settings(trace),
         "models": {role: asdict(info) for role, info in trace.models.items()},
         "stages": [_stage(stage) for stage in trace.stages],
@@ -157,12 +158,6 @@ def _shared(trace: Trace, memory_mb: float) -> dict[str, Any]:
 def facts(trace: Trace) -> dict[str, str | None]:
     """Return what the method says of its way; None for what only other methods say."""
     return {name: trace.facts.get(name) for method in METHODS for name in method.facts}
-
-
-def _tables(trace: Trace) -> dict[str, Any]:
-    """Return the rows of the method's tables; None for the tables of other methods."""
-    found = {table.name: [{"chunk": at + 1, **row} for at, row in records(table)] for table in own_tables(trace)}
-    return {name: None for method in METHODS for name in method.tables} | found
 
 
 def _beside(trace: Trace) -> dict[int, dict[str, Any]]:
