@@ -163,7 +163,7 @@ class Models:
         def warn(text: str) -> None:
             self.listener.progress(Event("load", "warning", text=text))
 
-        def connect(owned: ExitStack) -> Server:
+        def connect(_: ExitStack) -> Server:
             from fbrag_cli.generation.server.about import about
             from fbrag_cli.generation.server.client import Host
             from fbrag_cli.generation.server.local import look
@@ -182,10 +182,6 @@ class Models:
     def servers(self) -> dict[str, Server]:
         """The servers that were asked, by the names that they have here."""
         return self._servers.values()
-
-    def close(self) -> None:
-        """Close the connections to servers."""
-        self._servers.close()
 
     def _offered(self, names: Sequence[str], listener: Listener) -> tuple[str, str] | None:
         """Offer another pair if some of the default one are missing. Return the names of the pair that was taken, if any."""
@@ -322,10 +318,9 @@ class ModelPool:
         self._parts.evict_idle(seconds)
 
     def close(self) -> None:
-        """Free all models and parts, and close the connections to servers."""
+        """Free all models and parts."""
         self._generators.close()
         self._parts.close()
-        self.models.close()
 
     def _load(self, file: ModelFile, adapter: Path | None, listener: Listener, owned: ExitStack) -> LlamaGenerator:
         generator = self.open(file, listener)

@@ -57,7 +57,7 @@ class LlamaEncoder:
             self._n_outputs = self._prepare()
             self._head, self._tail = self._surroundings()
             if self._window < self.shortest_window:
-                raise self._broken(f"reads {self._window} tokens at once")
+                raise corrupt(f"{self.name} reads {self._window} tokens at once")
         except BaseException:
             self.close()
             raise
@@ -131,7 +131,7 @@ class LlamaEncoder:
             pointer = llama_cpp.llama_get_embeddings_seq(self._context, sequence)
             vector = np.ctypeslib.as_array(pointer, (self._n_outputs,))
             if not np.isfinite(vector).all():
-                raise self._broken("computes what are no numbers (NaN)")
+                raise corrupt(f"{self.name} computes what are no numbers (NaN)")
             yield vector
 
     # -- model and context -----------------------------------------------------------------------------------------------
@@ -165,11 +165,8 @@ class LlamaEncoder:
         bare, whole = self._tokens_of("a"), self._tokens_of("a", surrounded=True)
         start = next((i for i in range(len(whole)) if bare and whole[i : i + len(bare)] == bare), None)
         if start is None:
-            raise self._broken("has no tokens for a letter")
+            raise corrupt(f"{self.name} has no tokens for a letter")
         return whole[:start], whole[start + len(bare) :]
-
-    def _broken(self, what: str) -> FbragError:
-        return corrupt(f"{self.name} {what}")
 
 
 class LlamaEmbedder(LlamaEncoder):
@@ -282,7 +279,7 @@ class LlamaScorer(LlamaEncoder):
         self.labels = tuple((label or b"").decode("utf-8", "replace") for label in labels)
         self._pooling = self._make_context(llama_cpp.LLAMA_POOLING_TYPE_UNSPECIFIED)
         if self._pooling != llama_cpp.LLAMA_POOLING_TYPE_RANK:
-            raise self._broken("is no document scorer: it does not pool by rank")
+            raise corrupt(f"{self.name} is no document scorer: it does not pool by rank")
         return len(self.labels)
 
     def _settings(self) -> list[object]:
