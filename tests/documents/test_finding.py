@@ -14,8 +14,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from fbrag_cli.documents.format_detection import OLE, root_names, workbook_head
 from fbrag_cli.documents.formats import FORMATS, PLAIN, find_format
-from fbrag_cli.documents.recognition import OLE, root_names, workbook_head
 from fbrag_cli.documents.source import Source
 from fbrag_cli.errors import FbragError
 from tests.documents.making import docx, epub, odt, refused, rtf, w_paragraph, written, zipped
