@@ -6,7 +6,7 @@ import json
 import re
 from dataclasses import replace
 
-from fbrag_cli.batch.jobs import Job, Question
+from fbrag_cli.batch.jobs import Job
 from fbrag_cli.batch.row import answered
 from fbrag_cli.render import as_json, live_page
 from fbrag_cli.render.answer import answer_of
@@ -40,7 +40,7 @@ def test_every_form_has_the_same_numbers() -> None:
     items = r'<li id="[\w-]*source-(\d)" value="(\d)".*>\n<(?:h3|p)><a href="#c\d"><bdi>(\d)'
     html = page(trace), live_page.done(trace, "j-")["sources_html"]
     assert [re.findall(items, each) for each in html] == [[("1", "1", "2"), ("2", "2", "1"), ("3", "3", "0")]] * 2
-    told, row = as_json.answer(trace, memory_mb=0), answered(Job(("log.txt",), Question("1", trace.question)), trace, {})
+    told, row = as_json.answer(trace, memory_mb=0), answered(Job(("log.txt",), "1", trace.question), trace, {})
     for record in (told, row):
         assert [(each["id"], each["document"]) for each in record["sources"]] == [(1, "2.txt"), (2, "1.txt"), (3, "0.txt")]
         assert [each["sources"] for each in record["citations"]] == [[1], [2]]
