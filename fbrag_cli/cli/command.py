@@ -122,7 +122,8 @@ def _offered(setting: Setting, ctx: Any, args: list[str], incomplete: str) -> li
         return [*setting.choices]
     from typer.main import get_param_completion
 
-    return get_param_completion(words)(ctx, args, incomplete)  # type: ignore[misc]  # None for None alone
+    found: list[str] = get_param_completion(words)(ctx, args, incomplete)  # type: ignore[misc]  # None for None alone
+    return found
 
 
 # -- commands ------------------------------------------------------------------------------------------------------------------
