@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Iterator, Mapping
@@ -38,13 +39,16 @@ Examples:
 
 def main() -> None:
     """Run the command line of this process, and exit with its code."""
+    gc.set_threshold(20_000)  # what a start makes stays to the end: 0.03 of 0.55 s of CPU go to searches at the usual 700
     open_streams()
     set_environment()
     if os.environ.get(INSTRUCTION):
         sys.exit(complete(Commands()))
     cancellation = Cancellation()
     handle_signals(cancellation)
-    sys.exit(run(sys.argv[1:], cancellation))
+    code = run(sys.argv[1:], cancellation)
+    gc.freeze()  # the end of the process looks for no garbage: 0.05 s
+    sys.exit(code)
 
 
 def run(arguments: list[str], cancellation: Cancellation) -> int:
