@@ -147,7 +147,7 @@ Cell = bool | int | float | Mapping[str, float] | None
 class Table:
     """What a method found of chunks, or of parts of them, beyond `Scores`. `explain`, JSON and the page show it as it is.
 
-    name: its key in JSON. unit: the word for a row. rows: a cell for each column. excerpts: for each row the chunk or the part
+    name: its key in JSON. unit: the word for a row. rows: a cell for each column. passages: for each row the chunk or the part
     that it is about. note: a sentence below the rows. beside_chunks: True where the cells stand with their chunks instead, in
     text in place of the forward lookup; such a table has no name, unit or note.
     """
@@ -156,7 +156,7 @@ class Table:
     unit: str = ""
     columns: tuple[Column, ...]
     rows: tuple[tuple[Cell, ...], ...]
-    excerpts: tuple[Passage, ...]
+    passages: tuple[Passage, ...]
     note: str = ""
     beside_chunks: bool = False
 

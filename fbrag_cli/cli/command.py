@@ -24,7 +24,6 @@ from fbrag_cli.cli.console import Console
 from fbrag_cli.cli.options import ARGUMENTS, CANCELLATION, GlobalOptions, Layer, Options, leaves, made, warn_of_unknown
 from fbrag_cli.errors import ExitCode, FbragError
 from fbrag_cli.settings import Setting, effective, knob, settings_of
-from fbrag_cli.storage.config_file import load, locate
 from fbrag_cli.text.near import suggestion
 from fbrag_cli.text.printable import counted
 from fbrag_cli.text.table import aligned, columns_of, width_of
@@ -213,6 +212,8 @@ class Command(_Helping, TyperCommand):
 
     def _of_file(self, command: str, *layers: Layer) -> Layer:
         """Return the values of the configuration file that this command has. Warn of keys that no command has."""
+        from fbrag_cli.storage.config_file import load, locate
+
         options = GlobalOptions(*layers)
         file = locate(options.config, os.environ)
         if file is None or not (file.named or os.path.exists(file.path)):

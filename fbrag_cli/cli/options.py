@@ -14,16 +14,18 @@ from contextlib import suppress
 from dataclasses import MISSING, is_dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, get_type_hints
 
 from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.cli.console import ColorMode, Console
 from fbrag_cli.errors import FbragError
-from fbrag_cli.session.settings import CacheSettings, DocumentSettings, ModelSettings
 from fbrag_cli.settings import Effective, Setting, effective, knob, settings_of
-from fbrag_cli.storage.config_file import Config, ConfigFile, load, locate
 from fbrag_cli.text.near import suggestion
 from fbrag_cli.text.printable import seconds_of
+
+if TYPE_CHECKING:
+    from fbrag_cli.session.settings import DocumentSettings
+    from fbrag_cli.storage.config_file import Config, ConfigFile
 
 #: Where the context of a command keeps the request to stop.
 CANCELLATION = "fbrag.cancellation"
@@ -413,28 +415,28 @@ class ListenOptions(ParallelOptions):
         return content.strip().decode()
 
 
-# -- the configuration file ------------------------------------------------------------------------------------------------------
+# -- the configuration file ----------------------------------------------------------------------------------------------------
 
 _FIRST = 5  # unknown keys that are named; each is compared with all that are known
-_COMMANDS = (GlobalOptions, OutputOptions, AnswerOptions, ExplainOptions, RunOptions, ListenOptions, BatchOptions)
-_IN_FILE = (*_COMMANDS, DocumentSettings, ModelSettings, CacheSettings)
 
 
-def known_keys() -> dict[str, Setting]:
-    """Return the settings that the configuration file may have, by name."""
-    from fbrag_cli.cli.method_options import MethodOptions  # loads all methods
+def known_keys(*, of_methods: bool = True) -> dict[str, Setting]:
+    """Return the settings that the configuration file may have, by name. of_methods: whether those of the methods, which takes
+    time to load, are among them."""
+    from fbrag_cli.session.settings import CacheSettings, DocumentSettings, ModelSettings
 
-    return keys_of(*_IN_FILE, MethodOptions)
+    groups: list[type[Any]] = [GlobalOptions, OutputOptions, AnswerOptions, ExplainOptions, RunOptions, ListenOptions]
+    groups += [BatchOptions, DocumentSettings, ModelSettings, CacheSettings]
+    if of_methods:
+        from fbrag_cli.cli.method_options import MethodOptions
 
-
-def keys_of(*groups: type[Any]) -> dict[str, Setting]:
-    """Return the settings of groups that the configuration file may have, by name."""
+        groups.append(MethodOptions)
     return {name: each for group in groups for name, each in settings_of(group).items() if each.in_file}
 
 
 def find_key(name: str) -> Setting:
     """Return the key with this name, which may be spelled with hyphens. Raises FbragError `config`."""
-    keys, name = keys_of(*_IN_FILE), name.replace("-", "_")
+    keys, name = known_keys(of_methods=False), name.replace("-", "_")
     if name not in keys and name not in (keys := known_keys()):
         raise FbragError("config", f"there is no key {name}", suggestion(name, keys, "fbrag config show"))
     return keys[name]
@@ -459,13 +461,15 @@ def value_of(setting: Setting, config: Config, environ: Mapping[str, str]) -> Ef
 
 
 def configured(console: Console, *names: str) -> list[Any]:
-    """Return the values that count without flags, of settings of the models and of the cache."""
-    keys = keys_of(ModelSettings, CacheSettings)
+    """Return the values that count without flags, of settings that no method has."""
+    from fbrag_cli.storage.config_file import load, locate
+
+    keys = known_keys(of_methods=False)
     config = load(locate(console.config, os.environ), keys)
     return [value_of(keys[name], config, os.environ).value for name in names]
 
 
-# -- outputs ---------------------------------------------------------------------------------------------------------------------
+# -- outputs -------------------------------------------------------------------------------------------------------------------
 
 
 def check_outputs(outputs: Mapping[str, str | None], inputs: Iterable[str]) -> None:

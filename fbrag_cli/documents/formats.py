@@ -8,7 +8,7 @@ from importlib import import_module
 from pathlib import PurePath
 from typing import cast
 
-from fbrag_cli.documents import recognition
+from fbrag_cli.documents import format_detection
 from fbrag_cli.documents.document import Extracted
 from fbrag_cli.documents.source import Source
 
@@ -44,7 +44,7 @@ class Format:
 #: Text as it is. A file that fits no other format is read as this one.
 PLAIN = Format("markup.read_plain", "plain text", "text/plain", tuple(_PROSE.split()))
 
-PDF = Format("", "a PDF", "application/pdf", (".pdf",), recognition.is_pdf, textual=False)
+PDF = Format("", "a PDF", "application/pdf", (".pdf",), format_detection.is_pdf, textual=False)
 
 _DOCX, _XLSX, _PPTX = (
     f"application/vnd.openxmlformats-officedocument.{part}"
@@ -56,21 +56,28 @@ _SHEETS = "spreadsheet.read_spreadsheet"
 #: In the order in which a file's content is compared with them.
 FORMATS = (
     PDF,
-    Format("epub.read_epub", "an EPUB book", "application/epub+zip", (".epub",), recognition.is_epub, textual=False),
-    Format("docx.read_docx", "a Word document", _DOCX, (".docx", ".docm"), recognition.is_docx, textual=False),
-    Format(_SHEETS, "an Excel workbook", _XLSX, (".xlsx", ".xlsm"), recognition.is_xlsx, textual=False),
-    Format(_SHEETS, "an old Excel workbook", "application/vnd.ms-excel", (".xls",), recognition.is_xls, textual=False),
-    Format(_SHEETS, "an OpenDocument spreadsheet", _ODS, (".ods", ".ots", ".fods"), recognition.is_ods, textual=False),
+    Format("epub.read_epub", "an EPUB book", "application/epub+zip", (".epub",), format_detection.is_epub, textual=False),
+    Format("docx.read_docx", "a Word document", _DOCX, (".docx", ".docm"), format_detection.is_docx, textual=False),
+    Format(_SHEETS, "an Excel workbook", _XLSX, (".xlsx", ".xlsm"), format_detection.is_xlsx, textual=False),
+    Format(_SHEETS, "an old Excel workbook", "application/vnd.ms-excel", (".xls",), format_detection.is_xls, textual=False),
+    Format(_SHEETS, "an OpenDocument spreadsheet", _ODS, (".ods", ".ots", ".fods"), format_detection.is_ods, textual=False),
     Format(
-        "slides.read_slides", "a PowerPoint presentation", _PPTX, (".pptx", ".pptm", ".ppsx"), recognition.is_pptx, textual=False
+        "slides.read_slides",
+        "a PowerPoint presentation",
+        _PPTX,
+        (".pptx", ".pptm", ".ppsx"),
+        format_detection.is_pptx,
+        textual=False,
     ),
-    Format("odt.read_odt", "an OpenDocument text", _ODT, (".odt", ".ott", ".fodt"), recognition.is_odt, textual=False),
-    Format("markup.read_notebook", "a notebook", "application/x-ipynb+json", (".ipynb",), recognition.is_notebook, textual=False),
-    Format("rtf.read_rtf", "a rich text document", "application/rtf", (".rtf",), recognition.is_rtf, textual=False),
-    Format("subtitles.read_vtt", "WebVTT subtitles", "text/vtt", (".vtt",), recognition.is_vtt),
-    Format("subtitles.read_srt", "SubRip subtitles", "application/x-subrip", (".srt",), recognition.is_srt),
-    Format("mail.read_mail", "mail", "message/rfc822", (".eml",), recognition.is_mail),
-    Format("html.read_html", "an HTML page", "text/html", (".html", ".htm", ".xhtml", ".xht"), recognition.is_html),
+    Format("odt.read_odt", "an OpenDocument text", _ODT, (".odt", ".ott", ".fodt"), format_detection.is_odt, textual=False),
+    Format(
+        "markup.read_notebook", "a notebook", "application/x-ipynb+json", (".ipynb",), format_detection.is_notebook, textual=False
+    ),
+    Format("rtf.read_rtf", "a rich text document", "application/rtf", (".rtf",), format_detection.is_rtf, textual=False),
+    Format("subtitles.read_vtt", "WebVTT subtitles", "text/vtt", (".vtt",), format_detection.is_vtt),
+    Format("subtitles.read_srt", "SubRip subtitles", "application/x-subrip", (".srt",), format_detection.is_srt),
+    Format("mail.read_mail", "mail", "message/rfc822", (".eml",), format_detection.is_mail),
+    Format("html.read_html", "an HTML page", "text/html", (".html", ".htm", ".xhtml", ".xht"), format_detection.is_html),
     Format("markup.read_markdown", "Markdown", "text/markdown", (".md", ".markdown", ".mdown", ".mkd", ".qmd", ".rmd")),
     Format("markup.read_rst", "reStructuredText", "text/x-rst", (".rst", ".rest")),
     Format("markup.read_plain", "source code", "text/plain", tuple(f"{_DATA} {_CODE}".split())),

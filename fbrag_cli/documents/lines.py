@@ -36,14 +36,12 @@ class LineIndex:
         return self._starts[line - 1], end
 
 
+_index = lru_cache(maxsize=64)(LineIndex)
+
+
 def line_index(document: Document) -> LineIndex:
     """Return the document's line starts, computed once."""
     return _index(document.text)
-
-
-@lru_cache(maxsize=64)
-def _index(text: str) -> LineIndex:
-    return LineIndex(text)
 
 
 def line_of(document: Document, offset: int) -> int:

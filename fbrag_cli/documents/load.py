@@ -7,9 +7,9 @@ from hashlib import sha256
 
 from fbrag_cli.documents.decoding.encoding import codec_name
 from fbrag_cli.documents.document import Content, Document, Extracted, Section
+from fbrag_cli.documents.format_detection import has_pictures
 from fbrag_cli.documents.formats import PDF, find_format, reader_of
 from fbrag_cli.documents.pdf.page_ranges import parse_ranges
-from fbrag_cli.documents.recognition import has_pictures
 from fbrag_cli.documents.source import Source, read_source
 from fbrag_cli.errors import FbragError
 from fbrag_cli.progress import Listener

@@ -143,8 +143,8 @@ class Method(ABC):
 
     def passages(self, trace: Trace) -> list[str]:
         """Return the texts of the context, as the prompts take them: one for each chunk, with "…" where it is not read on."""
-        by_chunk = groupby(trace.context, key=lambda excerpt: excerpt.position)
-        return [_GAP.join((next(excerpts).as_read, *(excerpt.text for excerpt in excerpts))) for _, excerpts in by_chunk]
+        by_chunk = groupby(trace.context, key=lambda passage: passage.position)
+        return [_GAP.join((next(passages).as_read, *(passage.text for passage in passages))) for _, passages in by_chunk]
 
     def turns(self, trace: Trace) -> tuple[Turn, ...]:
         """Return the prompt of Stage III, as `explain --prompt` prints it."""
@@ -310,7 +310,7 @@ def judged(trace: Trace, support: float | None) -> Trace:
 def _terms(trace: Trace, text: str) -> frozenset[str]:
     from fbrag_cli.text.words import terms
 
-    languages = tuple(dict.fromkeys(excerpt.document.language for excerpt in trace.context))
+    languages = tuple(dict.fromkeys(passage.document.language for passage in trace.context))
     return frozenset(terms(text, languages or ("",)))
 
 

@@ -39,7 +39,7 @@ def lost(scores: NDArray[np.float32]) -> tuple[str, ...]:
 
 
 def whole_chunks(corpus: Corpus, positions: Iterable[int]) -> tuple[Passage, ...]:
-    """Return the chunks at `positions`, in that order, as excerpts."""
+    """Return the chunks at `positions`, in that order."""
     return tuple(corpus.chunks[position] for position in positions)
 
 

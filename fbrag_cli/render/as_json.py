@@ -80,7 +80,7 @@ def explanation(trace: Trace, *, memory_mb: float, found: Collection[int] | None
                 "forward_rank": forward[chunk.position],
                 "recalled": chunk.position in recalled,
                 "selected": chunk.position in selected,
-                "read": [[excerpt.start, excerpt.end] for excerpt in read.get(chunk.position, ())],
+                "read": [[part.start, part.end] for part in read.get(chunk.position, ())],
                 "copy_of": copy_of.get(chunk.position),
                 **own.get(chunk.position, {}),
                 **({} if found is None else {"found": chunk.position in held}),
@@ -142,7 +142,8 @@ def _shared(trace: Trace, memory_mb: float) -> dict[str, Any]:
             for i, document in enumerate(trace.corpus.documents)
         ],
         **facts(trace),
-        **_tables(trace),
+        **dict.fromkeys(name for method in METHODS for name in method.tables),
+        **{table.name: [{"chunk": at + 1, **row} for at, row in records(table)] for table in own_tables(trace)},
         "method": settings(trace),
         "models": {role: asdict(info) for role, info in trace.models.items()},
         "stages": [_stage(stage) for stage in trace.stages],
@@ -157,12 +158,6 @@ def _shared(trace: Trace, memory_mb: float) -> dict[str, Any]:
 def facts(trace: Trace) -> dict[str, str | None]:
     """Return what the method says of its way; None for what only other methods say."""
     return {name: trace.facts.get(name) for method in METHODS for name in method.facts}
-
-
-def _tables(trace: Trace) -> dict[str, Any]:
-    """Return the rows of the method's tables; None for the tables of other methods."""
-    found = {table.name: [{"chunk": at + 1, **row} for at, row in records(table)] for table in own_tables(trace)}
-    return {name: None for method in METHODS for name in method.tables} | found
 
 
 def _beside(trace: Trace) -> dict[int, dict[str, Any]]:

@@ -427,8 +427,8 @@ class ChunkMap {
   }
 
   told(at) {
-    const numbers = this.sources.get(at);
-    return `chunk ${at + 1} of ${this.end}${numbers ? `, source ${numbers.join(", ")}` : ""}`;
+    const numbers = this.sources.get(at)?.filter(Boolean).join(", ");
+    return `chunk ${at + 1} of ${this.end}${numbers ? `, source ${numbers}` : ""}`;
   }
 
   pressed(event) {
@@ -538,8 +538,9 @@ const library = {
       const numbers = [...sources].flatMap(([at, some]) => (at >= first && at < first + chars.length ? some : []));
       const [cell, , held] = this.buttons[i].children;
       cell.className = `s${[..."9876543210"].find((digit) => own.includes(digit)) ?? 0}`;
-      held.textContent = numbers.join(" ");
-      held.title = numbers.length ? `source ${numbers.join(", ")}` : "";
+      const known = numbers.filter(Boolean);
+      held.textContent = known.join(" ");
+      held.title = known.length ? `source ${known.join(", ")}` : "";
       this.buttons[i].parentElement.classList.toggle("has", numbers.length > 0);
     });
   },
@@ -753,7 +754,7 @@ class Turn {
   }
 
   on_selected({ html, sources }) {
-    this.select(sources);
+    this.select(sources, () => ""); // they have numbers once the answer cites them
     this.sourced("Read for the answer", html);
     this.paint();
   }
@@ -807,9 +808,9 @@ class Turn {
   }
 
   /** @param {number[]} positions of the chunks of the sources, in their order */
-  select(positions) {
+  select(positions, number = (n) => n + 1) {
     this.sources = new Map();
-    positions.forEach((at, n) => this.sources.set(at, [...(this.sources.get(at) ?? []), n + 1]));
+    positions.forEach((at, n) => this.sources.set(at, [...(this.sources.get(at) ?? []), number(n)]));
   }
 
   sourced(heading, html) {

@@ -112,7 +112,7 @@ def selected(trace: Trace, prefix: str) -> dict[str, Any]:
     trace = named_shortly(trace)
     answer = answer_of(trace)
     views = [view | {"in_full": False} for view in source_views(trace, answer)]
-    return {"html": macro("page_parts", "source_list", views, prefix) if views else "", **_chunks(trace, answer)}
+    return {"html": macro("page_parts", "source_list", views, prefix, numbered=False) if views else "", **_chunks(trace, answer)}
 
 
 def done(trace: Trace, prefix: str) -> dict[str, Any]:

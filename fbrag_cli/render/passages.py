@@ -94,8 +94,8 @@ def in_part(trace: Trace) -> bool:
 def read_of(trace: Trace) -> dict[int, list[Passage]]:
     """Return what the large model reads of each selected chunk, in document order, by the position of the chunk."""
     found: dict[int, list[Passage]] = {}
-    for excerpt in sorted(trace.context, key=lambda each: (each.position, each.start)):
-        found.setdefault(excerpt.position, []).append(excerpt)
+    for passage in sorted(trace.context, key=lambda each: (each.position, each.start)):
+        found.setdefault(passage.position, []).append(passage)
     return found
 
 

@@ -34,8 +34,8 @@ def rows_of(table: Table) -> list[tuple[str, ...]]:
     """Return the header, then the cells of each row: its number first, its place and its first words last."""
     shown = [i for i, column in enumerate(table.columns) if column.header is not None]
     rows = [(table.unit, *(table.columns[i].header or "" for i in shown), "place", "first words")]
-    for number, (row, excerpt) in enumerate(zip(table.rows, table.excerpts, strict=True), 1):
-        rows.append((f"{number}", *(_text(row[i]) for i in shown), place(excerpt), first_words(excerpt)))
+    for number, (row, passage) in enumerate(zip(table.rows, table.passages, strict=True), 1):
+        rows.append((f"{number}", *(_text(row[i]) for i in shown), place(passage), first_words(passage)))
     return rows
 
 
@@ -47,7 +47,7 @@ def lines_of(table: Table, columns: int | None = None, common: str = "") -> Iter
 
 
 def first_words(text: Passage) -> str:
-    """Return the first words of a chunk or an excerpt as one printable line."""
+    """Return the first words of a passage as one printable line."""
     return beginning(one_line(text.text[: 8 * _FIRST_WORDS]), _FIRST_WORDS)
 
 
@@ -96,15 +96,15 @@ def _short_place(where: str, columns: int) -> str:
 
 def cells_by_chunk(table: Table) -> dict[int, tuple[str, ...]]:
     """Return the cells of each row as text, by the position of its chunk."""
-    return {excerpt.position: tuple(map(_text, row)) for excerpt, row in zip(table.excerpts, table.rows, strict=True)}
+    return {passage.position: tuple(map(_text, row)) for passage, row in zip(table.passages, table.rows, strict=True)}
 
 
 def records(table: Table) -> list[tuple[int, dict[str, Any]]]:
     """Return the position of the chunk and the cells by name, for JSON, of each row."""
     names = [column.name for column in table.columns]
     return [
-        (excerpt.position, dict(zip(names, map(_value, row), strict=True)))
-        for excerpt, row in zip(table.excerpts, table.rows, strict=True)
+        (passage.position, dict(zip(names, map(_value, row), strict=True)))
+        for passage, row in zip(table.passages, table.rows, strict=True)
     ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -54,14 +55,7 @@ class Vocabulary:
 
     def _place(self, sought: bytes) -> int:
         """Return the position of the first term that is not before `sought`."""
-        low, high = 0, len(self.ends)
-        while low < high:
-            middle = (low + high) // 2
-            if self._term(middle) < sought:
-                low = middle + 1
-            else:
-                high = middle
-        return low
+        return bisect_left(range(len(self.ends)), sought, key=self._term)
 
     def _term(self, position: int) -> bytes:
         start = self.ends[position - 1] if position else 0

@@ -130,9 +130,11 @@ def foreign_language(text: str, languages: tuple[str, ...]) -> str:
     English. As names and headings have function words of other languages ("La Paz", "civil war"), it takes two different ones in
     lower case, more than there are of `languages`, and another word.
     """
+    import regex
+
     parts = [text]
     if not any(language in _SCRIPTS["Latin"] for language in languages):
-        parts.append(" ".join(_latin_words().findall(text)))
+        parts.append(" ".join(regex.findall(r"\p{Latin}[\p{Latin}\p{M}]*", text)))
     for part in parts:
         language = detect(part)
         if language and language not in languages and _shows(part, language, languages):
@@ -150,13 +152,6 @@ def _shows(text: str, language: str, others: tuple[str, ...]) -> bool:
     lower = {word for word in words if not word[0].isupper()}
     shown = len(lower & (known - own))
     return shown >= _FEWEST_DISTINCT and shown > len(lower & (own - known)) and not known.issuperset(map(str.casefold, words))
-
-
-@cache
-def _latin_words():  # type: ignore[no-untyped-def]
-    import regex
-
-    return regex.compile(r"\p{Latin}[\p{Latin}\p{M}]*")
 
 
 def _sample(text: str) -> str:

@@ -90,7 +90,7 @@ def test_broken_things_are_findings_and_exit_1(fbrag: Run, smollm2: Path, tmp_pa
     assert "the header of cut.gguf cannot be read" in checks["small model runs"]["finding"]
     assert "qwen2.5-coder-1.5b" in checks["large model"]["fix"]
     assert f"{config}, line 1" in checks["config"]["finding"]
-    assert "FBRAG_SAMPLES is 'many'" in checks["environment"]["finding"]
+    assert 'FBRAG_SAMPLES is "many"' in checks["environment"]["finding"]
     assert "HF_TOKEN" in checks["environment"]["finding"]
 
 

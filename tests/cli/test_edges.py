@@ -362,7 +362,7 @@ from fbrag_cli.cli import main
 from fbrag_cli.cli.signals import Terminated
 def wrapped():
     raise RuntimeError("Error calling __set_name__") from {stop}
-main._command = wrapped
+main.Commands = wrapped
 sys.argv = ["fbrag", "config", "path"]
 main.main()
 """

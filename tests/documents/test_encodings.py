@@ -14,6 +14,8 @@ from tests.documents.making import written
 _TEXTS = {
     "Déjà vu, à l'hôtel.": ["latin-1", "utf-16-le", "utf-16-be"],
     "Über die Straße gehen wir später. Die Mädchen spielen Fußball.": ["latin-1", "cp1252", "utf-16-le"],
+    "Le garçon “naïf” a mangé à l’hôtel – déjà très fatigué, il rêvait.": ["cp1252"],
+    "Plain English without a byte order mark.": ["utf-16-le", "utf-32-le"],
     "Zażółć gęślą jaźń.": ["cp1250", "iso8859-2"],
     "Příliš žluťoučký kůň úpěl ďábelské ódy.": ["cp1250", "iso8859-2"],
     "Işıklı şehirde güneşli bir gün yaşadık.": ["cp1254"],
@@ -41,8 +43,10 @@ def test_the_guess_is_right_and_names_itself(tmp_path: Path, text: str, encoding
     document = written(tmp_path, (text * times).encode(encoding), "a.txt")
     assert document.text == text * times
     (warning,) = document.warnings
+    assert "a.txt is not UTF-8" in warning
     assert document.encoding is not None
     assert document.encoding in warning
+    assert "--encoding" in warning
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32"])

@@ -18,8 +18,9 @@ from hypothesis import strategies as st
 
 from fbrag_cli.corpus import build_corpus
 from fbrag_cli.documents.document import Document
-from fbrag_cli.documents.formats import FORMATS, KNOWN_SUFFIXES, PDF
+from fbrag_cli.documents.formats import FORMATS, PDF
 from fbrag_cli.documents.lines import lines_of, section_of
+from fbrag_cli.documents.readers import archive
 from fbrag_cli.documents.source import read_source
 from tests.documents.making import (
     Part,
@@ -64,10 +65,6 @@ def _epub(parts: Sequence[Part]) -> bytes:
     return epub(dict(reversed(chapters.items())), names)
 
 
-def _docx(parts: Sequence[Part]) -> bytes:
-    return docx("".join(w_paragraph(part.text, f"Heading{part.level}" if part.level else "") for part in parts))
-
-
 def _odt(parts: Sequence[Part]) -> bytes:
     return odt(
         "".join(
@@ -96,22 +93,6 @@ def _rst(parts: Sequence[Part]) -> bytes:
     return "\n\n".join(lines).encode()
 
 
-def _rtf(parts: Sequence[Part]) -> bytes:
-    return rtf([part.text for part in parts])
-
-
-def _xlsx(parts: Sequence[Part]) -> bytes:
-    return xlsx({"Sheet": "".join(x_row(part.text) for part in parts)})
-
-
-def _ods(parts: Sequence[Part]) -> bytes:
-    return ods({"Sheet": "".join(o_row(part.text) for part in parts)})
-
-
-def _pptx(parts: Sequence[Part]) -> bytes:
-    return pptx([shape(*(part.text for part in parts))])
-
-
 def _srt(parts: Sequence[Part]) -> bytes:
     cues = (f"{n}\n00:{n // 60:02}:{n % 60:02},000 --> 00:59:59,000\n{part.text}\n" for n, part in enumerate(parts, 1))
     return "\n".join(cues).encode()
@@ -135,15 +116,15 @@ def _plain(parts: Sequence[Part]) -> bytes:
 _WRITERS: dict[str, Callable[[Sequence[Part]], bytes]] = {
     ".html": _html,
     ".epub": _epub,
-    ".docx": _docx,
+    ".docx": lambda parts: docx("".join(w_paragraph(each.text, f"Heading{each.level}" if each.level else "") for each in parts)),
     ".odt": _odt,
-    ".xlsx": _xlsx,
-    ".ods": _ods,
-    ".pptx": _pptx,
+    ".xlsx": lambda parts: xlsx({"Sheet": "".join(x_row(part.text) for part in parts)}),
+    ".ods": lambda parts: ods({"Sheet": "".join(o_row(part.text) for part in parts)}),
+    ".pptx": lambda parts: pptx([shape(*(part.text for part in parts))]),
     ".md": _markdown,
     ".ipynb": _notebook,
     ".rst": _rst,
-    ".rtf": _rtf,
+    ".rtf": lambda parts: rtf([part.text for part in parts]),
     ".srt": _srt,
     ".vtt": _vtt,
     ".eml": _mail,
@@ -216,23 +197,35 @@ def test_every_format_is_tested_here() -> None:
         assert format_ is PDF or is_old or any(suffix in _WRITERS for suffix in format_.suffixes), format_.kind
 
 
-def test_known_suffixes_are_lower_case_with_a_dot() -> None:
-    assert {
-        ".txt",
-        ".md",
-        ".rst",
-        ".py",
-        ".pdf",
-        ".html",
-        ".epub",
-        ".docx",
-        ".odt",
-        ".rtf",
-        ".srt",
-        ".vtt",
-        ".eml",
-    } <= KNOWN_SUFFIXES
-    assert all(suffix.startswith(".") and suffix == suffix.lower() and suffix != "." for suffix in KNOWN_SUFFIXES)
+_ZIPS = {".epub", ".docx", ".odt", ".xlsx", ".ods", ".pptx"}
+
+
+@pytest.mark.parametrize("suffix", sorted(_ZIPS))
+def test_a_zip_that_is_cut_or_a_bomb_is_refused(tmp_path: Path, suffix: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = _WRITERS[suffix]([Part("text " * 999)])
+    for data in (whole[: len(whole) // 2], whole[:-200]):
+        error = refused(tmp_path, data, f"a{suffix}")
+        assert (error.code, "zip" in error.message) == ("doc_unreadable", True)
+    monkeypatch.setattr(archive, "MAX_UNPACKED", 1_000_000)
+    assert "unpacks to more than 1 MB" in refused(tmp_path, _WRITERS[suffix]([Part("x" * 1_100_000)]), f"a{suffix}").message
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        docx("<w:p/>"),
+        odt("<text:p/>"),
+        xlsx({"S": ""}),
+        ods({"S": ""}),
+        pptx([shape("")]),
+        pptx([]),
+        epub({"a.xhtml": "<img src='a.jpg'/>"}),
+        b"{\\rtf1\\ansi\\par}",
+    ],
+)
+def test_a_document_without_text_is_empty(tmp_path: Path, data: bytes) -> None:
+    error = refused(tmp_path, data, "a")
+    assert (error.code, "has no text" in error.message) == ("doc_empty", True)
 
 
 def test_a_notebook_has_its_code_and_what_it_printed(tmp_path: Path) -> None:

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from fbrag_cli.documents.format_detection import OLE, root_names, workbook_head
 from fbrag_cli.documents.formats import FORMATS, PLAIN, find_format
-from fbrag_cli.documents.recognition import OLE, root_names, workbook_head
 from fbrag_cli.documents.source import Source
 from fbrag_cli.errors import FbragError
 from tests.documents.making import docx, epub, odt, refused, rtf, w_paragraph, written, zipped
@@ -48,6 +48,7 @@ def test_text_under_the_name_of_a_book(tmp_path: Path, suffix: str) -> None:
     document = written(tmp_path, "only text", f"file{suffix}")
     assert (document.text, document.media_type) == ("only text", "text/plain")
     assert document.warnings[0].endswith("read as plain text")
+    assert written(tmp_path, "<html><p>hi", f"file{suffix}").warnings[0].endswith("read as an HTML page")
 
 
 @pytest.mark.parametrize(
@@ -141,7 +142,7 @@ _STARTS = [
 ]
 
 
-@pytest.mark.parametrize("suffix", [".docx", ".epub", ".odt", ".rtf", ".html", ".eml", ".srt", ".md", ".rst"])
+@pytest.mark.parametrize("suffix", [".txt", ".docx", ".epub", ".odt", ".rtf", ".html", ".eml", ".srt", ".md", ".rst"])
 def test_no_bytes_end_in_anything_but_a_text_or_an_error_for_people(tmp_path: Path, suffix: str) -> None:
     @given(start=st.sampled_from(_STARTS), data=st.binary(max_size=200))
     @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

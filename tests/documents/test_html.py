@@ -131,13 +131,6 @@ def test_utf8_under_a_wrong_declaration_is_utf8(tmp_path: Path, charset: str) ->
     assert document.text == "Zoë — “so”"
 
 
-def test_no_declaration_is_a_guess_with_a_warning(tmp_path: Path) -> None:
-    page = "<html><p>Вчера вечером мы долго гуляли по городу и разговаривали о книгах. Потом пошёл дождь.</p>"
-    document = written(tmp_path, page.encode("cp1251"), "page.html")
-    assert "Вчера вечером" in document.text
-    assert "cp1251" in document.warnings[0]
-
-
 def test_encoding_given_beats_the_declaration(tmp_path: Path) -> None:
     (tmp_path / "page.html").write_bytes("<html><meta charset=windows-1251><p>Вчера</p>".encode("koi8-r"))
     assert load(str(tmp_path / "page.html"), encoding="koi8-r").text == "Вчера"

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fbrag_cli.documents.document import Content, Document, Extracted, PageSpan
-from fbrag_cli.documents.lines import LineIndex, line_index, line_of, lines_of, pages_of
+from fbrag_cli.documents.lines import LineIndex, line_of, lines_of, pages_of
 
 
 def document(text: str, *pages: PageSpan) -> Document:
@@ -42,11 +42,6 @@ def test_lines_of_a_span_do_not_reach_into_the_next_line() -> None:
     assert lines_of(text, 0, 4) == (1, 1)  # with its line end
     assert lines_of(text, 2, 9) == (1, 3)
     assert lines_of(text, 4, 4) == (2, 2)
-
-
-def test_the_index_is_made_once() -> None:
-    text = document("one\ntwo")
-    assert line_index(text) is line_index(text)
 
 
 def test_pages_of_a_span() -> None:

@@ -13,7 +13,6 @@ from time import process_time
 import pypdf
 import pytest
 
-from fbrag_cli.documents.decoding.encoding import without_surrogates
 from fbrag_cli.documents.document import Document
 from fbrag_cli.documents.lines import pages_of
 from fbrag_cli.documents.load import load
@@ -195,15 +194,6 @@ def test_pages_of_nothing_but_broken_words_take_no_quadratic_time() -> None:
     for page in ("a-\n" * 50_000, "abc-\nd-\n" * 30_000, "x" * 1_000_000 + "-\ny"):
         rejoin_words([page])
     assert process_time() - before < 10  # 0.5 s measured; minutes if it were quadratic
-
-
-def test_surrogates_of_broken_fonts_do_not_get_out() -> None:
-    assert without_surrogates("math \ud835\udc00 lone \ud835 end") == "math \U0001d400 lone \ufffd end"
-
-
-def test_garbled_text_is_warned_of(tmp_path: Path) -> None:
-    document = load(written(tmp_path, pdf(b"plain words " + b"\x05\x06\x07\x0e\x0f " * 20)))
-    assert any("garbled" in warning for warning in document.warnings)
 
 
 @pytest.mark.parametrize(

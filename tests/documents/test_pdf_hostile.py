@@ -8,13 +8,11 @@ from time import monotonic
 
 import pytest
 
-from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.documents.load import load
 from fbrag_cli.documents.pdf import reader
 from fbrag_cli.documents.pdf.page_ranges import format_ranges, numbers_within, parse_ranges
 from fbrag_cli.documents.source import Source
 from fbrag_cli.errors import FbragError
-from fbrag_cli.progress import Listener
 from tests.documents.test_pdf import (
     CATALOG,
     FONT,
@@ -29,6 +27,7 @@ from tests.documents.test_pdf import (
 )
 
 PAGE = b"<</Type/Page/Parent %d 0 R/MediaBox[0 0 612 792]/Resources<</Font<</F1 5 0 R>>>>/Contents 4 0 R>>"
+FORM_OF_ITSELF = b"/Type/XObject/Subtype/Form/BBox[0 0 9 9]/Resources<</XObject<</X 8 0 R>>>>"
 WORDS = shown(b"words")
 FORM = b"/Type/XObject/Subtype/Form/BBox[0 0 9 9]/Filter/FlateDecode/Resources<</Font<</F1 3 0 R>>>>"
 
@@ -123,28 +122,21 @@ def test_a_table_of_objects_that_goes_on_with_itself(tmp_path: Path) -> None:
 HEAVY = stream(flate(b"BT /F1 12 Tf 14 TL 72 720 Td " + b"(abcdefghij) Tj T* " * 1_000_000 + b"ET"), b"/Filter/FlateDecode")
 
 
-def test_a_page_that_draws_a_long_text_thousands_of_times(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reader, "_PAGE_SECONDS", 3.0)
-    form = stream(flate(b"BT /F1 12 Tf (%b) Tj ET" % (b"a" * 20_000)), FORM)
-    data = pdf_of_contents(stream(b"/X Do " * 5_000), shown(b"two"), more=[form], xobjects=b"/X 8 0 R")
+@pytest.mark.parametrize(
+    ("content", "form"),
+    [
+        (HEAVY, b""),
+        (stream(b"/X Do " * 5_000), stream(flate(b"BT /F1 12 Tf (%b) Tj ET" % (b"a" * 20_000)), FORM)),
+        (stream(b"/X Do"), stream(b"/X Do /X Do", FORM_OF_ITSELF)),
+    ],
+    ids=["a long text", "a form thousands of times", "a form that draws itself twice"],
+)
+def test_a_page_that_takes_too_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes, form: bytes) -> None:
+    monkeypatch.setattr(reader, "_PAGE_SECONDS", 2.0)
+    data = pdf_of_contents(content, shown(b"two"), more=[form], xobjects=b"/X 8 0 R")
     document = load(written(tmp_path, data))
     assert page_texts(document) == {2: "two"}
-    assert any("page 1 could not be read (it took more than 3 s)" in warning for warning in document.warnings)
-
-
-def test_a_form_that_draws_itself_twice_costs_its_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reader, "_PAGE_SECONDS", 2.0)
-    form = stream(b"/X Do /X Do", b"/Type/XObject/Subtype/Form/BBox[0 0 9 9]/Resources<</XObject<</X 8 0 R>>>>")
-    data = pdf_of_contents(stream(b"/X Do"), shown(b"two"), more=[form], xobjects=b"/X 8 0 R")
-    document = load(written(tmp_path, data))
-    assert page_texts(document) == {2: "two"}
-
-
-def test_a_page_that_takes_too_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reader, "_PAGE_SECONDS", 2.0)
-    document = load(written(tmp_path, pdf_of_contents(HEAVY, shown(b"two"))))
-    assert page_texts(document) == {2: "two"}
-    assert any("page 1 could not be read (it took more than 2 s)" in warning for warning in document.warnings)
+    assert any("page 1 could not be read (" in warning for warning in document.warnings)
 
 
 def test_a_page_that_takes_too_much_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -152,15 +144,6 @@ def test_a_page_that_takes_too_much_memory(tmp_path: Path, monkeypatch: pytest.M
     document = load(written(tmp_path, pdf_of_contents(shown(b"one"), HEAVY, shown(b"three"))))
     assert page_texts(document) == {1: "one", 3: "three"}
     assert "page 2 could not be read (the process that read it was killed" in document.warnings[0]
-
-
-def test_a_page_that_takes_too_long_can_be_stopped(tmp_path: Path) -> None:
-    path, stop = written(tmp_path, pdf_of_contents(HEAVY)), Cancellation()
-    stop.after(1.5, LookupError("the client has gone"))
-    began = monotonic()
-    with pytest.raises(LookupError, match="the client has gone"):
-        load(path, listener=Listener(cancellation=stop))
-    assert monotonic() - began < 8
 
 
 def test_a_document_of_slow_pages_alone_is_not_said_to_be_damaged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

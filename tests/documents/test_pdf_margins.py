@@ -10,8 +10,8 @@ import pytest
 
 from fbrag_cli.documents.document import Document
 from fbrag_cli.documents.load import load
-from fbrag_cli.documents.pdf.margins import without_running_lines
 from fbrag_cli.documents.pdf.page_text import PageLines
+from fbrag_cli.documents.pdf.running_lines import without_running_lines
 from tests.documents.test_pdf import pdf_of_contents, stream
 
 TOP, BOTTOM = 750.0, 40.0

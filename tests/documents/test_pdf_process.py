@@ -25,7 +25,6 @@ from fbrag_cli.indexing.files import find_files
 from fbrag_cli.progress import Event, Listener
 from fbrag_cli.storage.cache import NOWHERE, Cache
 from fbrag_cli.workers import is_worker
-from tests.documents.test_pdf import encrypted
 from tests.documents.test_pdf import pdf as made
 
 N_PAGES = 12
@@ -110,30 +109,6 @@ def test_a_page_that_ends_the_process_of_its_file_in_a_folder_costs_itself_alone
     assert "of page 2\n" in text
     assert "of page 5\n" in text
     assert "of page 3\n" not in text
-
-
-def test_passwords_reach_the_child() -> None:
-    locked = Source("-", "stdin", encrypted(made(*PAGES), "geheim", "owner", "AES-256"))
-    assert read(locked, password="geheim") == read()
-
-
-def test_progress_comes_in_pages() -> None:
-    heard: list[Event] = []
-    read(progress=heard.append)
-    assert [(event.kind, event.done) for event in heard] == [
-        ("start", 0),
-        *(("progress", number) for number in range(1, N_PAGES + 1)),
-        ("done", N_PAGES),
-    ]
-    assert {(event.stage, event.total) for event in heard} == {("read", N_PAGES)}
-
-
-def test_the_time_of_all_pages_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reader, "_MAX_SECONDS", 0.0)
-    monkeypatch.setattr(reader, "_MAX_SECONDS_PER_MB", 0.0)
-    document = read()
-    assert [page.number for page in document.content.pages] == [1]
-    assert f"pages 2-{N_PAGES} could not be read (its pages take more than 0 s)" in document.warnings[0]
 
 
 def test_an_error_amid_the_work_ends_the_child() -> None:

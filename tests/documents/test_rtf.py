@@ -76,10 +76,6 @@ def test_hostile_files_end_in_a_text_or_an_error(tmp_path: Path, body: str) -> N
         assert error.code in ("doc_unreadable", "doc_empty")  # noqa: PT017
 
 
-def test_an_empty_document(tmp_path: Path) -> None:
-    assert refused(tmp_path, b"{\\rtf1\\ansi\\par}", "d.rtf").code == "doc_empty"
-
-
 # -- what was lost -----------------------------------------------------------------------------------------------------------
 
 

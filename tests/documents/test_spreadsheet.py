@@ -10,7 +10,6 @@ import pytest
 
 from fbrag_cli.documents.lines import section_of
 from fbrag_cli.documents.load import load
-from fbrag_cli.documents.readers import archive
 from fbrag_cli.documents.readers import spreadsheet as reader
 from fbrag_cli.errors import FbragError
 from fbrag_cli.indexing.collect import collect_one
@@ -181,7 +180,6 @@ def test_an_old_workbook_with_a_password(tmp_path: Path) -> None:
 
 
 _BOMB = '<!DOCTYPE d [<!ENTITY a "lol"><!ENTITY b "&a;&a;">]>'
-_FINE = xlsx({"S": x_row(*["text"] * 500)})
 
 
 @pytest.mark.parametrize(
@@ -192,7 +190,6 @@ _FINE = xlsx({"S": x_row(*["text"] * 500)})
         (xlsx({"S": x_row("a")}, more={"xl/worksheets/sheet1.xml": _BOMB + "<worksheet>&b;</worksheet>"}), "entities"),
         (xlsx({"S": x_row("a")}, more={"xl/sharedStrings.xml": (_BOMB + "<sst/>").encode("utf-16")}), "entities"),
         (xlsx({"S": f'<row r="99999999999">{_CELL.format("A99999999999")}</row>'}), "a row 1,2"),
-        (_FINE[: len(_FINE) // 2], "zip"),
         (ods({"S": "<table:table-row><table:table-cell"}), "cannot be read"),
         (_xls([["Place"]])[:3000], "cannot be read"),
     ],
@@ -212,12 +209,10 @@ def test_encrypted_workbooks(tmp_path: Path) -> None:
     assert "encrypted with a password" in refused(tmp_path, locked, "book.ods").message
 
 
-def test_bombs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_string_that_many_cells_share_is_a_bomb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shared = "<si><t>" + "x" * 20_000 + "</t></si>"
     amplified = xlsx({"S": x_row('<c t="s"><v>0</v></c>') * 100}, shared)
-    monkeypatch.setattr(archive, "MAX_UNPACKED", 1_000_000)
     monkeypatch.setattr(reader, "MAX_UNPACKED", 1_000_000)
-    assert "unpacks to more than 1 MB" in refused(tmp_path, xlsx({"S": x_row("x" * 1_100_000)}), "book.xlsx").message
     assert "more than 1 MB of text" in refused(tmp_path, amplified, "book.xlsx").message
 
 
@@ -272,11 +267,6 @@ def test_other_files_are_not_followed(tmp_path: Path) -> None:
     }
     cell = "<c><f>[1]Sheet1!A1</f><v>7</v></c>"
     assert written(tmp_path, xlsx({"S": x_row(cell)}, more=more), "book.xlsx").text == "S\n\n7"
-
-
-def test_an_empty_workbook(tmp_path: Path) -> None:
-    assert refused(tmp_path, xlsx({"S": ""}), "book.xlsx").code == "doc_empty"
-    assert refused(tmp_path, ods({"S": ""}), "book.ods").code == "doc_empty"
 
 
 def test_percentages_are_written_as_such(tmp_path: Path) -> None:

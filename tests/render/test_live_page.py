@@ -93,6 +93,7 @@ def test_an_answer_says_where_it_stands_and_can_be_copied() -> None:
     before = live_page.selected(replace(trace, status="retrieved", answer=None), "j-")
     assert before["sources"] == [0, 2]
     assert before["html"].count('class="brief"') == 2
+    assert "value=" not in before["html"]
 
 
 @pytest.mark.parametrize(

@@ -212,8 +212,8 @@ def test_a_link_of_another_user_stands_for_no_folder(user: Environment, tmp_path
     [
         (["no-such.txt"], "there is no file no-such.txt"),
         (["--allow", "no-such"], "there is no such folder"),
-        (["--idle", "soon"], "--idle soon is no time"),
-        (["--idle", "0s"], "--idle 0s is no time"),
+        (["--idle", "soon"], '--idle is "soon", expected a number and s, m, h or d'),
+        (["--idle", "0s"], '--idle is "0s", expected a number and s, m, h or d'),
         (["--host", "0.0.0.0"], "needs a token"),
         (["--host", "no.such.host.invalid"], "no address of this machine"),
         (["--port", "0", "--token-file", "no-such"], "cannot be read"),

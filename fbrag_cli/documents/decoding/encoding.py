@@ -17,8 +17,8 @@ from fbrag_cli.documents.decoding.guesses import (
     likeliest_latin,
     mean_run,
 )
-from fbrag_cli.documents.refused_formats import binary, refuse_known
 from fbrag_cli.documents.source import Source
+from fbrag_cli.documents.unsupported_formats import binary, refuse_known
 from fbrag_cli.errors import FbragError
 from fbrag_cli.text.near import suggestion
 

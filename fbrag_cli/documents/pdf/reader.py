@@ -15,10 +15,10 @@ from time import monotonic
 from typing import Any, cast
 
 from fbrag_cli.documents.document import Content, Extracted, PageSpan
-from fbrag_cli.documents.pdf.margins import without_running_lines
 from fbrag_cli.documents.pdf.page_ranges import PageRange, format_ranges, numbers_within
 from fbrag_cli.documents.pdf.page_text import is_garbled, rejoin_words
 from fbrag_cli.documents.pdf.pages import Opened, PageReader, ReadPage, damaged
+from fbrag_cli.documents.pdf.running_lines import without_running_lines
 from fbrag_cli.documents.source import Source
 from fbrag_cli.errors import FbragError
 from fbrag_cli.limits import memory_of_a_child

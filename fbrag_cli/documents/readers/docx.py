@@ -56,10 +56,10 @@ def read_docx(source: Source, codec: str | None = None) -> Extracted:
 
     codec: not used, because XML declares its encoding. Raises FbragError doc_unreadable: damaged, encrypted, a bomb.
     """
-    return _Document(source).read()
+    return _WordDocument(source).read()
 
 
-class _Document:
+class _WordDocument:
     """A Word document.
 
     writer: receives its text. styles: its styles. note_numbers: numbers of the notes by kind and key, in the order of their
@@ -96,10 +96,10 @@ class _Document:
         name = self._part(kind)
         return None if name is None else self._archive.tree(name)
 
-    def _read(self, name: str, *, is_header_or_footer: bool = False) -> _Part:
+    def _read(self, name: str, *, is_header_or_footer: bool = False) -> _WordPart:
         """Read a part, whose paragraphs are counted by themselves."""
         relations = {each.identity: each for each in self._archive.relations(name)}
-        part = _Part(self, Numbering(self._numbers, self.styles), relations, is_header_or_footer=is_header_or_footer)
+        part = _WordPart(self, Numbering(self._numbers, self.styles), relations, is_header_or_footer=is_header_or_footer)
         self._archive.feed(name, part)
         return part
 
@@ -138,7 +138,7 @@ class _Document:
 
 
 @dataclass(slots=True)
-class _Paragraph:
+class _WordParagraph:
     """An open paragraph. number, depth: its numbering and the level in it, if it has its own. joins: what separates it from the
     next one, a part of which it is; None for others. hidden: whether its end is."""
 
@@ -151,7 +151,7 @@ class _Paragraph:
 
 
 @dataclass(slots=True)
-class _Field:
+class _WordField:
     """An open field. is_silent: whether its result is the number of a page. is_checked: state of a check box."""
 
     instruction: list[str] = field(default_factory=list)
@@ -164,7 +164,7 @@ class _Field:
         return words[0].upper() if words else ""
 
 
-class _Part:
+class _WordPart:
     """The target of lxml's parser for a part: the body, a header, notes or comments.
 
     relations: of the part, by identity. is_header_or_footer: whether the part is one.
@@ -173,7 +173,7 @@ class _Part:
     """
 
     def __init__(
-        self, document: _Document, numbering: Numbering, relations: Mapping[str, Relation], *, is_header_or_footer: bool
+        self, document: _WordDocument, numbering: Numbering, relations: Mapping[str, Relation], *, is_header_or_footer: bool
     ) -> None:
         self._document, self._numbering, self._relations = document, numbering, relations
         self._writer, self._styles, self._is_header_or_footer = document.writer, document.styles, is_header_or_footer
@@ -182,11 +182,11 @@ class _Part:
         self._names = Names(_PREFIXES)
         self._innermost = ""  # name of the open element, if no other has begun or ended in it
         self._skipped = 0
-        self._paragraphs: list[_Paragraph] = []
-        self._described: _Paragraph | None = None  # paragraph whose properties are read
+        self._paragraphs: list[_WordParagraph] = []
+        self._described: _WordParagraph | None = None  # paragraph whose properties are read
         self._run_is_hidden = self._is_raised = False
         self._font = ""
-        self._fields: list[_Field] = []
+        self._fields: list[_WordField] = []
         self._silent = 0  # open fields that show the number of a page
         self._equation: Equation | None = None
         self._choices: list[int] = []  # pieces of text before each open mc:AlternateContent
@@ -309,12 +309,12 @@ class _Part:
             self._writer.say(text, hidden=self._run_is_hidden, raised=self._is_raised)
 
     def _paragraph(self, _: dict[str, str]) -> None:
-        paragraph = _Paragraph(self._styles.default)
+        paragraph = _WordParagraph(self._styles.default)
         self._paragraphs.append(paragraph)
         self._described = None
         self._writer.begin_paragraph(lambda: self._opening(paragraph))
 
-    def _opening(self, paragraph: _Paragraph) -> tuple[int, str]:
+    def _opening(self, paragraph: _WordParagraph) -> tuple[int, str]:
         """Count a paragraph. Return the level of its heading, and its number with its indent."""
         style = self._styles[paragraph.style]
         level = style.outline if paragraph.outline is None else paragraph.outline
@@ -398,14 +398,14 @@ class _Part:
     def _field_mark(self, given: dict[str, str]) -> None:
         kind = attribute(given, "fldCharType")
         if kind == "begin":
-            self._fields.append(_Field())
+            self._fields.append(_WordField())
         elif kind == "separate":
             self._begin_result()
         elif kind == "end":
             self._end_field()
 
     def _simple_field(self, given: dict[str, str]) -> None:
-        self._fields.append(_Field([attribute(given, "instr")]))
+        self._fields.append(_WordField([attribute(given, "instr")]))
         self._begin_result()
 
     def _begin_result(self) -> None:

@@ -17,7 +17,7 @@ _LEFT_OUT = frozenset(("annotation", "annotation-xml", "ctrlPr", "rPr"))
 
 
 @dataclass(slots=True)
-class _Part:
+class _MathElement:
     """An open element. settings: values of its properties. parts: names and texts of what it holds."""
 
     name: str
@@ -43,7 +43,7 @@ class Equation:
     line."""
 
     def __init__(self) -> None:
-        self._open = [_Part("", {})]
+        self._open = [_MathElement("", {})]
         self._deeper = 0
         self._left_out = 0
 
@@ -57,7 +57,7 @@ class Equation:
             outer = self._open[-1]
             if outer.name.endswith("Pr") and name != "ctrlPr":
                 outer.settings[name] = values.get("val", "")[:_MAX_SETTING]
-            self._open.append(_Part(name, outer.settings if name.endswith("Pr") else values if name == "mfenced" else {}))
+            self._open.append(_MathElement(name, outer.settings if name.endswith("Pr") else values if name == "mfenced" else {}))
 
     def end(self) -> bool:
         """End the innermost element. Return whether it is the equation itself."""
@@ -116,50 +116,50 @@ def _root(inner: str, degree: str = "") -> str:
     return f"{sign}{_grouped(inner)}" if sign else f"{_grouped(degree)}√{_grouped(inner)}"
 
 
-def _sum(part: _Part) -> str:
+def _sum(part: _MathElement) -> str:
     return f"{_raised(_lowered(part.settings.get('chr', '∫'), part.of('sub')), part.of('sup'))} {part.of('e')}"
 
 
-def _delimited(part: _Part) -> str:
+def _delimited(part: _MathElement) -> str:
     settings = part.settings
     between = settings.get("sepChr", "|").join(part.all("e"))
     return settings.get("begChr", "(") + between + settings.get("endChr", ")")
 
 
-def _function(part: _Part) -> str:
+def _function(part: _MathElement) -> str:
     name, of = part.of("fName"), part.of("e")
     return f"{name}{of}" if of[:1] in "([{" else f"{name} {of}"
 
 
-def _fenced(part: _Part) -> str:
+def _fenced(part: _MathElement) -> str:
     between = (part.settings.get("separators", ",").strip() or ",")[0]
     inner = between.join(text for _, text in part.parts)
     return part.settings.get("open", "(") + inner + part.settings.get("close", ")")
 
 
-def _word(part: _Part) -> str:
+def _word(part: _MathElement) -> str:
     return f" {part.joined} " if len(part.joined) > 1 and part.joined.isalpha() else part.joined
 
 
-def _over(part: _Part) -> str:
+def _over(part: _MathElement) -> str:
     above = part.at(1).strip()
     return part.at(0) if len(above) == 1 and above in "¯‾_^~→⃗˙" else _raised(part.at(0), above)
 
 
-def _rows(part: _Part) -> str:
+def _rows(part: _MathElement) -> str:
     return "; ".join(text.strip() for name, text in part.parts if name in ("mr", "mtr", "e"))
 
 
-def _cells(part: _Part) -> str:
+def _cells(part: _MathElement) -> str:
     return ", ".join(text.strip() for name, text in part.parts if name in ("e", "mtd"))
 
 
-def _accented(part: _Part) -> str:
+def _accented(part: _MathElement) -> str:
     mark = part.settings.get("chr", "\u0302")
     return part.of("e") + (mark if len(mark) == 1 and len(part.of("e").strip()) == 1 else "")
 
 
-_WRITERS: dict[str, Callable[[_Part], str]] = {
+_WRITERS: dict[str, Callable[[_MathElement], str]] = {
     # OMML
     "f": lambda part: _fraction(part.of("num"), part.of("den"), bar=part.settings.get("type") != "noBar"),
     "sSup": lambda part: _raised(part.of("e"), part.of("sup")),

@@ -82,7 +82,7 @@ def read_page(text: str) -> Page:
     """Read the blocks of an HTML or XHTML page. Never fails, as in a browser: any text is a page."""
     from lxml import etree
 
-    reading = _Reading()
+    reading = _PageReading()
     # huge_tree: otherwise a text of 10 MB without a tag is lost. Nothing is fetched: the HTML parser has no external entities.
     parser = etree.HTMLParser(target=reading, encoding="utf-8", huge_tree=True, no_network=True)
     try:
@@ -93,7 +93,7 @@ def read_page(text: str) -> Page:
     return reading.page()
 
 
-class _Reading:
+class _PageReading:
     """The target of lxml's parser: it is called with each tag and text, in the page's order."""
 
     def __init__(self) -> None:

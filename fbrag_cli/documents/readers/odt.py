@@ -53,12 +53,12 @@ def read_odt(source: Source, codec: str | None = None) -> Extracted:
     if source.data.startswith(b"PK"):
         archive = Archive(source, "an OpenDocument text")
         refuse_encrypted(source, archive)
-        body = _Body(archive)
+        body = _OpenDocument(archive)
         if _STYLES in archive:
             archive.feed(_STYLES, body)
         archive.feed(_CONTENT, body)
     else:
-        body = _Body()
+        body = _OpenDocument()
         feed(source.data, body, partial(source.damaged, "an OpenDocument text"))
     return extracted(body.blocks(), _MEDIA_TYPE, body.left_out, body.comments)
 
@@ -71,7 +71,7 @@ def refuse_encrypted(source: Source, archive: Archive) -> None:
 
 
 @dataclass(slots=True)
-class _List:
+class _OpenList:
     """An open list. style: key of its style. counts: last number by level. begun: whether its open item has begun. start: number
     that its open item begins with. is_header: whether that item has no number."""
 
@@ -82,7 +82,7 @@ class _List:
     is_header: bool = False
 
 
-class _Body:
+class _OpenDocument:
     """The target of lxml's parser for the styles and then the content of a document, for both in one file, or for a formula or
     chart in it.
 
@@ -104,8 +104,8 @@ class _Body:
         self._skipped_depth = 0
         self._is_hidden = False  # whether what is skipped is hidden text
         self._is_muted = False  # whether the rest of the paragraph is hidden
-        self._lists: list[_List] = []  # of the innermost text
-        self._outer_lists: list[list[_List]] = []
+        self._lists: list[_OpenList] = []  # of the innermost text
+        self._outer_lists: list[list[_OpenList]] = []
         self._outline: dict[int, int] = {}
         self._counts: dict[str, dict[int, int]] = {}  # numbers of lists by key, and of the last list of a style
         self._equation: Equation | None = None
@@ -315,7 +315,7 @@ class _Body:
 
     # -- lists ---------------------------------------------------------------------------------------------------------------
 
-    def _mark(self, items: _List, style: str, level: int) -> str:
+    def _mark(self, items: _OpenList, style: str, level: int) -> str:
         """Count the open item of a list, and return its mark."""
         key = items.style or self._styles.list_of(style) or ""
         levels = self._styles.lists.get(key)
@@ -341,7 +341,7 @@ class _Body:
         if key := attribute(attributes, "id"):
             self._counts[f"list {key}"] = counts
         self._writer.builder.begin_group()
-        self._lists.append(_List(style, counts))
+        self._lists.append(_OpenList(style, counts))
 
     def _end_list(self) -> None:
         if self._lists:
@@ -392,7 +392,7 @@ class _Body:
             return []
         self._objects.add(name)
         with suppress(FbragError):  # the text around a damaged object is worth reading
-            self._archive.feed(name, inside := _Body())
+            self._archive.feed(name, inside := _OpenDocument())
             return inside.blocks()
         return []
 

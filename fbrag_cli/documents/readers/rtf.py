@@ -61,7 +61,7 @@ def read_rtf(source: Source, codec: str | None = None) -> Extracted:
     codec: encoding of bytes where the document names no code page; None for cp1252. Any bytes are a document: nothing is raised.
     """
     codec = codec or _code_page(source.data)
-    body = _Body(_escaped(source.data, codec), codec)
+    body = _RichText(_escaped(source.data, codec), codec)
     blocks = [replace(each, text=without_surrogates(each.text), prefix=without_surrogates(each.prefix)) for each in body.read()]
     n_lost = sum(block.line.count("\ufffd") for block in blocks)
     warning = f"{source.name} has {n_lost} characters that its code page does not have, read as \ufffd"
@@ -88,7 +88,7 @@ def _code_page(data: bytes) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _State:
+class _GroupState:
     """What holds until the end of a group. font: number of the font. fallback: characters after each Unicode escape that stand
     for it."""
 
@@ -102,7 +102,7 @@ class _State:
 
 
 @dataclass(slots=True)
-class _Place:
+class _StoryState:
     """Where the innermost text has come to. mark: number of a list that its next paragraph begins with."""
 
     mark: str = ""
@@ -111,7 +111,7 @@ class _Place:
     in_cell: bool = False
 
 
-class _Body:
+class _RichText:
     """A rich text document. data: its bytes. codec: encoding of its bytes in fonts without a character set of their own.
 
     left_out: number of each thing that was not read. comments: the comments.
@@ -123,11 +123,11 @@ class _Body:
         self.comments: list[str] = []
         self._data, self._codec = data, codec
         self._at = 0
-        self._state = _State()
-        self._places = [_Place()]
+        self._state = _GroupState()
+        self._stories = [_StoryState()]
         self._in_header_or_footer = False
         self._author = self._anchor = ""  # of the next comment
-        self._groups: list[tuple[_State, Callable[[], object] | None]] = []
+        self._groups: list[tuple[_GroupState, Callable[[], object] | None]] = []
         self._end: Callable[[], object] | None = None  # what to do at the end of the open group
         self._is_first = False  # whether a group has just begun
         self._is_starred = False
@@ -208,13 +208,13 @@ class _Body:
 
     def _begin_story(self, end: Callable[[], object]) -> None:
         """Read the open group as text of its own. end: ends it."""
-        self._places.append(_Place())
+        self._stories.append(_StoryState())
         self._writer.begin_story()
         self._state = replace(self._state, in_table=False, hidden=False, outline=_LAST_LEVEL)
 
         def end_story() -> None:
             self._end_row()
-            self._places.pop()
+            self._stories.pop()
             end()
 
         self._end = end_story
@@ -342,7 +342,7 @@ class _Body:
             case "fldinst":
                 self._field = text
             case "listtext" | "pntext":
-                self._places[-1].mark = text
+                self._stories[-1].mark = text
             case "atnauthor":
                 self._author = text
             case "atrfstart":
@@ -359,7 +359,7 @@ class _Body:
         """Begin a paragraph, unless one is open."""
         if self._writer.in_paragraph:
             return
-        place, outline = self._places[-1], self._state.outline
+        place, outline = self._stories[-1], self._state.outline
         if self._state.in_table or place.row_is_defined:
             self._open_cell()
         else:
@@ -372,13 +372,13 @@ class _Body:
     def _end_paragraph(self) -> None:
         if self._writer.in_paragraph:
             self._writer.end_paragraph()
-        self._places[-1].mark = ""
+        self._stories[-1].mark = ""
 
     def _define_row(self) -> None:
-        self._places[-1].row_is_defined = True
+        self._stories[-1].row_is_defined = True
 
     def _open_cell(self) -> None:
-        place = self._places[-1]
+        place = self._stories[-1]
         if not place.in_row:
             self._writer.builder.begin_row()
         if not place.in_cell:
@@ -389,18 +389,18 @@ class _Body:
         if not self._writer.in_paragraph:
             self._open_cell()
         self._end_paragraph()
-        if self._places[-1].in_cell:
+        if self._stories[-1].in_cell:
             self._writer.end_cell()
-            self._places[-1].in_cell = False
+            self._stories[-1].in_cell = False
 
     def _end_row(self) -> None:
         self._end_paragraph()
         self._leave_row()
-        self._places[-1].row_is_defined = False
+        self._stories[-1].row_is_defined = False
 
     def _leave_row(self) -> None:
         """End the open row, if there is one."""
-        place = self._places[-1]
+        place = self._stories[-1]
         if place.in_cell:
             self._writer.end_cell()
         if place.in_row:
@@ -454,7 +454,7 @@ class _Body:
             self._writer.say(text, hidden=state.hidden, raised=state.raised)
 
 
-_PROPERTIES: dict[str, Callable[[_State, int | None], _State]] = {
+_PROPERTIES: dict[str, Callable[[_GroupState, int | None], _GroupState]] = {
     "uc": lambda state, number: replace(state, fallback=min(max(0, 1 if number is None else number), 9)),
     "v": lambda state, number: replace(state, hidden=number != 0),
     "deleted": lambda state, number: replace(state, deleted=number != 0),
@@ -463,8 +463,8 @@ _PROPERTIES: dict[str, Callable[[_State, int | None], _State]] = {
     "intbl": lambda state, number: replace(state, in_table=number != 0),
     "outlinelevel": lambda state, number: replace(state, outline=min(max(0, number or 0), _LAST_LEVEL)),
 }
-_BREAKS: dict[str, Callable[[_Body], None]] = {
-    **dict.fromkeys(("par", "sect", "page"), _Body._end_paragraph),
+_BREAKS: dict[str, Callable[[_RichText], None]] = {
+    **dict.fromkeys(("par", "sect", "page"), _RichText._end_paragraph),
     **dict.fromkeys(("line", "column", "nestrow", "lbr"), lambda body: body._writer.line_break()),
-    **{"cell": _Body._end_cell, "row": _Body._end_row, "trowd": _Body._define_row},
+    **{"cell": _RichText._end_cell, "row": _RichText._end_row, "trowd": _RichText._define_row},
 }

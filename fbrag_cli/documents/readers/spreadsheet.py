@@ -14,12 +14,12 @@ from struct import unpack_from
 from typing import TYPE_CHECKING
 
 from fbrag_cli.documents.document import Extracted
+from fbrag_cli.documents.format_detection import OLE, workbook_head
 from fbrag_cli.documents.readers.archive import MAX_UNPACKED, Archive, Relation, packed
 from fbrag_cli.documents.readers.blocks import Block, extracted
 from fbrag_cli.documents.readers.drawing import comments_of, names_of_authors, parts_named, read_drawing
 from fbrag_cli.documents.readers.odt import refuse_encrypted
 from fbrag_cli.documents.readers.xml import refuse_entities
-from fbrag_cli.documents.recognition import OLE, workbook_head
 from fbrag_cli.documents.source import Source
 from fbrag_cli.errors import FbragError
 from fbrag_cli.text.printable import one_line
@@ -64,15 +64,15 @@ def read_spreadsheet(source: Source, codec: str | None = None) -> Extracted:
     try:
         if _is_encrypted(source.data):
             raise PasswordError
-        package = _Package(source)
+        package = _WorkbookFile(source)
         try:
-            return _Reading(source, package).read(package.file())
+            return _WorkbookReading(source, package).read(package.file())
         except FbragError:
             raise
         except Exception:
             if not package.repair():
                 raise
-            return _Reading(source, package).read(package.file())
+            return _WorkbookReading(source, package).read(package.file())
     except PasswordError:
         what = f"{source.name} is encrypted with a password"
         hint = "open it in Excel and save it without a password"
@@ -83,7 +83,7 @@ def read_spreadsheet(source: Source, codec: str | None = None) -> Extracted:
         raise source.damaged("a spreadsheet", f"it cannot be read ({one_line(str(error), 100)})") from None
 
 
-class _Package:
+class _WorkbookFile:
     """The file of a workbook. media_type: as "text/plain". archive: its parts; None before 2007. cells: the parts with cells."""
 
     def __init__(self, source: Source) -> None:
@@ -233,10 +233,10 @@ def _is_encrypted(data: bytes) -> bool:
     return False
 
 
-class _Reading:
+class _WorkbookReading:
     """One reading of a workbook: its blocks, and what is counted meanwhile."""
 
-    def __init__(self, source: Source, package: _Package) -> None:
+    def __init__(self, source: Source, package: _WorkbookFile) -> None:
         self._source, self._package = source, package
         self._length = 0  # of the rows, in characters
         self._left_out = Counter[str]()

@@ -49,12 +49,8 @@ def _cues(text: str) -> Iterator[str]:
         before, spoken = {*spoken}, []
         # An empty line ends the cue; rolling captions have lines of one space within it.
         while position < len(lines) and lines[position].strip("" if rolling else None) and not _TIMING.match(lines[position]):
-            spoken.append(_words(lines[position]))
+            words = unescape(_TAG.sub("", _VOICE.sub(r"\1: ", lines[position])))
+            spoken.append(" ".join(words.split()))
             position += 1
-        words = " ".join(line for line in spoken if line and not (rolling and line in before))
-        if words:
-            yield f"{int(timing[1] or 0):02}:{timing[2]}:{timing[3]} {words}"
-
-
-def _words(line: str) -> str:
-    return " ".join(unescape(_TAG.sub("", _VOICE.sub(r"\1: ", line))).split())
+        if line := " ".join(each for each in spoken if each and not (rolling and each in before)):
+            yield f"{int(timing[1] or 0):02}:{timing[2]}:{timing[3]} {line}"

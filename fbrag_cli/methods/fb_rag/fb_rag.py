@@ -147,7 +147,7 @@ class FBRag(ChunkMethod):
             read = whole_chunks(tools.corpus, sorted(recalled))
 
         # Stage II: K samples of rationale and answer from these chunks, ...
-        turns = forward_turns([excerpt.as_read for excerpt in read], self.asked(query.text), self.templates, main_language(read))
+        turns = forward_turns([passage.as_read for passage in read], self.asked(query.text), self.templates, main_language(read))
         sampling = Sampling(self.forward_tokens, self.temperature, self.top_p, self.top_k, self.seed)
         generations = look_forward(tools.small(), turns, self.samples, sampling, tools)
         samples = tuple(parse_sample(i, generation) for i, generation in enumerate(generations.samples))
@@ -221,8 +221,8 @@ class FBRag(ChunkMethod):
 def main_language(read: Sequence[Passage]) -> str:
     """Return the language (ISO 639-1) of most words that are read; "" where it is unknown."""
     words = Counter[str]()
-    for excerpt in read:
-        words[excerpt.document.language] += excerpt.n_words
+    for passage in read:
+        words[passage.document.language] += passage.n_words
     return max(words, key=lambda language: words[language], default="")
 
 

@@ -41,8 +41,8 @@ class LongContext(ChunkMethod):
 
     def passages(self, trace: Trace) -> list[str]:
         """Return one text: the documents, each without a seam between its chunks."""
-        by_document = groupby(trace.context, key=lambda excerpt: id(excerpt.document))
-        return [BETWEEN.join("".join(excerpt.text for excerpt in excerpts) for _, excerpts in by_document)]
+        by_document = groupby(trace.context, key=lambda passage: id(passage.document))
+        return [BETWEEN.join("".join(passage.text for passage in passages) for _, passages in by_document)]
 
     def fitted(self, trace: Trace, large: Generator) -> Trace:
         """Cut the middle of what exceeds the model's window. Raises FbragError prompt_too_long where no room is left at all."""
@@ -76,14 +76,14 @@ class LongContext(ChunkMethod):
 
 
 def whole_document(corpus: Corpus) -> tuple[Passage, ...]:
-    """Return excerpts that hold every character of each document: each ends where the next chunk begins."""
-    excerpts = []
+    """Return passages that hold every character of each document: each ends where the next chunk begins."""
+    passages = []
     for number, document in enumerate(corpus.documents):
         positions = corpus.chunks_of(number)
         chunks = [corpus.chunks[position] for position in positions]
         starts = [0, *(chunk.start for chunk in chunks[1:]), document.n_chars]
-        excerpts += [chunk.part(starts[i], starts[i + 1]) for i, chunk in enumerate(chunks)]
-    return tuple(excerpts)
+        passages += [chunk.part(starts[i], starts[i + 1]) for i, chunk in enumerate(chunks)]
+    return tuple(passages)
 
 
 def cut_middle(text: str, room: int, count_tokens: Callable[[str], int]) -> tuple[int, int]:
@@ -106,14 +106,14 @@ def _longest(most: int, fits: Callable[[int], bool]) -> int:
 
 
 def _without_middle(context: tuple[Passage, ...], head: int, tail: int) -> Iterator[Passage]:
-    """Yield the excerpts before character `head` and from character `tail` on, in the text that `passages` makes."""
+    """Yield the passages before character `head` and from character `tail` on, in the text that `passages` makes."""
     at, last = 0, None
-    for excerpt in context:
-        if last is not None and last.document is not excerpt.document:
+    for passage in context:
+        if last is not None and last.document is not passage.document:
             at += len(BETWEEN)
-        length = excerpt.end - excerpt.start
+        length = passage.end - passage.start
         if (kept := min(length, head - at)) > 0:
-            yield replace(excerpt, end=excerpt.start + kept)
+            yield replace(passage, end=passage.start + kept)
         if (skipped := max(0, tail - at)) < length:
-            yield replace(excerpt, start=excerpt.start + skipped)
-        at, last = at + length, excerpt
+            yield replace(passage, start=passage.start + skipped)
+        at, last = at + length, passage

@@ -67,7 +67,7 @@ def best_windows(
 
 
 def in_reading_order(windows: Iterable[Passage]) -> tuple[Passage, ...]:
-    """Return windows in document order. Windows of a chunk with only white space between them become one excerpt."""
+    """Return windows in document order. Windows of a chunk with only white space between them become one passage."""
     found: list[Passage] = []
     for window in sorted(windows, key=lambda each: (each.position, each.start)):
         before = found[-1] if found else None

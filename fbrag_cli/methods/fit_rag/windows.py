@@ -61,7 +61,7 @@ def tables(found: Reduction) -> tuple[Table, ...]:
         unit="window",
         columns=(Column("start_char"), Column("end_char"), Column("selected", ""), *_LABELS, Column("enough", "enough")),
         rows=tuple(_rows(found)),
-        excerpts=found.windows,
+        passages=found.windows,
         note=note,
     )
     if found.labels is None:
@@ -69,7 +69,7 @@ def tables(found: Reduction) -> tuple[Table, ...]:
     labels = tuple((float(answer), float(prefer)) for answer, prefer in found.labels)
     return (
         windows,
-        Table(columns=_LABELS, rows=labels, excerpts=found.candidates, beside_chunks=True),
+        Table(columns=_LABELS, rows=labels, passages=found.candidates, beside_chunks=True),
     )
 
 

@@ -160,9 +160,9 @@ def _tables(chunks: Sequence[Passage], information: RetrievalInformation) -> tup
             unit="result",
             columns=(relevance, Column("features", "features")),
             rows=tuple(zip(values, features, strict=True)),
-            excerpts=listed,
+            passages=listed,
         ),
-        Table(columns=(relevance,), rows=tuple(zip(values, strict=True)), excerpts=listed, beside_chunks=True),
+        Table(columns=(relevance,), rows=tuple(zip(values, strict=True)), passages=listed, beside_chunks=True),
     )
 
 

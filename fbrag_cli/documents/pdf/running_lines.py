@@ -61,7 +61,7 @@ def without_running_lines(numbers: Sequence[int], pages: Sequence[PageLines]) ->
 
 
 @dataclass(frozen=True, slots=True)
-class _Reading:
+class _MarginLine:
     """One way to read a line in a margin.
 
     key: what is the same on all pages of a run: side, text, and the difference between its page number and the page's own (None
@@ -81,11 +81,11 @@ class _Reading:
 
 
 #: (index of the page, index of the line) -> the reading by which it is a running line.
-_Running = dict[tuple[int, int], _Reading]
+_Running = dict[tuple[int, int], _MarginLine]
 
 
 def _running(numbers: Sequence[int], pages: Sequence[PageLines]) -> _Running:
-    groups: dict[tuple[str, str, int | None], list[_Reading]] = defaultdict(list)
+    groups: dict[tuple[str, str, int | None], list[_MarginLine]] = defaultdict(list)
     spacing = _spacing(pages)
     for index, (number, page) in enumerate(zip(numbers, pages, strict=True)):
         for reading in _readings(index, number, page, spacing):
@@ -112,7 +112,7 @@ def _running(numbers: Sequence[int], pages: Sequence[PageLines]) -> _Running:
     return running
 
 
-def _accept(run: Iterable[_Reading], running: _Running) -> None:
+def _accept(run: Iterable[_MarginLine], running: _Running) -> None:
     for reading in run:
         running.setdefault((reading.page, reading.line), reading)
 
@@ -133,7 +133,7 @@ def _gaps(heights: Sequence[float]) -> Iterator[float]:
             yield above - below
 
 
-def _readings(index: int, number: int, page: PageLines, spacing: float) -> Iterator[_Reading]:
+def _readings(index: int, number: int, page: PageLines, spacing: float) -> Iterator[_MarginLine]:
     heights = _heights(page)
     written = [line for line, text in enumerate(page.lines) if text]
     if not spacing or not page.height > 0 or 2 * len(heights) < len(written):
@@ -160,22 +160,22 @@ def _edge(outward: Sequence[float], room: float) -> float | None:
     return None
 
 
-def _of_line(index: int, line: int, number: int, page: PageLines, side: str) -> Iterator[_Reading]:
+def _of_line(index: int, line: int, number: int, page: PageLines, side: str) -> Iterator[_MarginLine]:
     text = " ".join(page.lines[line].casefold().split())
     height = page.heights[line]
     n_words = len(_WORDS.findall(_COUNTING.sub("", text)))
     if n_words:
-        yield _Reading(index, line, height, (side, text, None), n_words)
+        yield _MarginLine(index, line, height, (side, text, None), n_words)
     if found := _NUMBER_FIRST.fullmatch(text):
-        yield _Reading(index, line, height, (side, f"# {found[2].strip()}", int(found[1]) - number), n_words)
+        yield _MarginLine(index, line, height, (side, f"# {found[2].strip()}", int(found[1]) - number), n_words)
     if (found := _NUMBER_LAST.fullmatch(text)) and found[1].strip():
         key = (side, f"{found[1].strip()} #", int(found[3]) - number)
-        yield _Reading(index, line, height, key, n_words, strong=bool(found[2]))
+        yield _MarginLine(index, line, height, key, n_words, strong=bool(found[2]))
 
 
-def _runs(readings: Sequence[_Reading]) -> Iterator[list[_Reading]]:
+def _runs(readings: Sequence[_MarginLine]) -> Iterator[list[_MarginLine]]:
     """Split readings with one key where the height changes, and where pages between uncounted lines are missing."""
-    run: list[_Reading] = []
+    run: list[_MarginLine] = []
     for reading in readings:
         far = not reading.counted and run and reading.page - run[-1].page > _MAX_GAP
         if run and (far or abs(reading.height - run[0].height) > _SAME_HEIGHT):

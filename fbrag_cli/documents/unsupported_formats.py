@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fbrag_cli.documents.recognition import OLE, OPEN_DOCUMENT, flat_kind_of, media_type_of, root_names
+from fbrag_cli.documents.format_detection import OLE, OPEN_DOCUMENT, flat_kind_of, media_type_of, root_names
 from fbrag_cli.documents.source import Source
 from fbrag_cli.errors import FbragError
 
