@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,14 +23,13 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from fbrag_cli.corpus import Passage
     from fbrag_cli.query import Collection
     from fbrag_cli.retrieval import Retriever
     from fbrag_cli.retrieval.dense import Embedder
     from fbrag_cli.storage.cache import Cache
 
 
-_MOST = 8  # retrievers over embeddings that are kept for a next question
+_MOST = 8  # corpora whose embeddings are kept for a next question
 
 
 @dataclass(slots=True, eq=False)
@@ -50,21 +49,25 @@ class Retrievers:
     def __init__(self, settings: ModelSettings, cache: Cache, *, verbose: bool = False) -> None:
         self._settings, self._cache, self._verbose = settings, cache, verbose
         self._models: Pool[str, _Model] = Pool()
-        self._made: Pool[tuple[str, str, _Model], Retriever] = Pool(most=_MOST)  # by fingerprint of the corpus, and name
+        self._embeddings: Pool[tuple[str, str], NDArray[np.float32]] = Pool(most=_MOST)  # by fingerprint of the corpus, and model
 
     def over(self, collection: Collection, name: str, lease: Lease) -> Retriever:
         """Return the retriever of this name over the chunks of a collection. lease: holds its model.
 
-        Raises FbragError: model_missing, model_corrupt, usage for a model that gives no embeddings. Raises
-        the error of a requested cancellation.
+        Raises FbragError: model_missing, model_corrupt, usage for a model that gives no embeddings; and the error of a requested
+        cancellation.
         """
         if name == DEFAULT_RETRIEVER:
             return collection.retriever
-        listener = lease.listener
+        from fbrag_cli.indexing.embeddings import embed_corpus
+        from fbrag_cli.retrieval.dense import Dense
+
+        corpus, listener = collection.corpus, lease.listener
         model = self._models.get(name, lambda owned: _Model(self._load(name, listener, owned)), lease)
-        key = collection.corpus.fingerprint, name, model
-        made = self._made.get(key, lambda _: self._embedded(collection, model, listener), lease)
-        return _OneAtATime(made, model, listener.cancellation)
+        embedder = _Shared(model, listener.cancellation)
+        key = corpus.fingerprint, embedder.key
+        embeddings = self._embeddings.get(key, lambda _: embed_corpus(corpus, embedder, self._cache, listener.report), lease)
+        return Dense(embedder, embeddings)
 
     @staticmethod
     def check(name: str) -> None:
@@ -82,20 +85,13 @@ class Retrievers:
 
     def evict_idle(self, seconds: float) -> None:
         """Free what no lease holds, and nobody has used for so many seconds."""
-        self._made.evict_idle(seconds)
+        self._embeddings.evict_idle(seconds)
         self._models.evict_idle(seconds)
 
     def close(self) -> None:
         """Free all embedding models."""
-        self._made.close()
+        self._embeddings.close()
         self._models.close()
-
-    def _embedded(self, collection: Collection, model: _Model, listener: Listener) -> Retriever:
-        from fbrag_cli.indexing.embeddings import embed_corpus
-        from fbrag_cli.retrieval.dense import Dense
-
-        with _running(model, listener.cancellation):
-            return Dense(model.embedder, embed_corpus(collection.corpus, model.embedder, self._cache, listener.report))
 
     def _load(self, name: str, listener: Listener, owned: ExitStack) -> Embedder:
         if not name.endswith(".gguf"):
@@ -119,32 +115,15 @@ def _check_file(name: str) -> None:
         raise FbragError("model_missing", what, "name an embedding model: a GGUF file, or one of the hub")
 
 
-@contextmanager
-def _running(model: _Model, cancellation: Cancellation) -> Iterator[None]:
-    """Hold an embedding model for one caller, whose cancellation stops it."""
-    with cancellation.holding(model.lock):
-        if hasattr(model.embedder, "cancellation"):
-            model.embedder.cancellation = cancellation
-        yield
+class _Shared:
+    """An `Embedder` for one caller, whose cancellation stops it. Calls of several callers run one after the other."""
 
+    def __init__(self, model: _Model, cancellation: Cancellation) -> None:
+        self.name, self.key = model.embedder.name, model.embedder.key
+        self._model, self._cancellation = model, cancellation
 
-class _OneAtATime:
-    """A `Retriever` that scores for one thread at a time."""
-
-    def __init__(self, retriever: Retriever, model: _Model, cancellation: Cancellation) -> None:
-        self.name, self.key = retriever.name, retriever.key
-        self._retriever, self._model, self._cancellation = retriever, model, cancellation
-
-    def scores(self, text: str) -> NDArray[np.float32]:
-        with _running(self._model, self._cancellation):
-            return self._retriever.scores(text)
-
-    def excerpt_scores(self, texts: Sequence[str], excerpts: Sequence[Passage]) -> NDArray[np.float32]:
-        with _running(self._model, self._cancellation):
-            return self._retriever.excerpt_scores(texts, excerpts)
-
-    def bounds(self, text: str) -> tuple[float, float]:
-        return self._retriever.bounds(text)
-
-    def similarities(self, chunks: Sequence[Passage]) -> NDArray[np.float32]:
-        return self._retriever.similarities(chunks)
+    def embed(self, texts: Sequence[str], *, query: bool) -> NDArray[np.float32]:
+        with self._cancellation.holding(self._model.lock):
+            if hasattr(self._model.embedder, "cancellation"):
+                self._model.embedder.cancellation = self._cancellation
+            return self._model.embedder.embed(texts, query=query)

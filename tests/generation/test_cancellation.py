@@ -155,3 +155,18 @@ def test_a_time_limit_works_in_any_thread_and_can_be_taken_back() -> None:
 
     with ThreadPoolExecutor(1) as pool:
         assert not pool.submit(wait).result().requested
+
+
+def test_native_code_within_native_code_leaves_the_outer_one_running() -> None:
+    outer, passed = Cancellation(), []
+
+    def run() -> None:
+        with outer.native():
+            with Cancellation().native():
+                pass
+            Cancellation().interrupt(Stopped())  # as the handler of a signal: nothing is raised within native code
+            passed.append("interrupt")
+
+    with pytest.raises(Stopped):
+        run()
+    assert passed == ["interrupt"]
