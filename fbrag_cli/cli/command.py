@@ -122,12 +122,8 @@ def _offered(setting: Setting, ctx: Any, args: list[str], incomplete: str) -> li
         return [*setting.choices]
     from typer.main import get_param_completion
 
-<<<<<<< HEAD
     complete: Any = get_param_completion(words)
     found: list[str] = complete(ctx, args, incomplete)
-=======
-    found: list[str] = get_param_completion(words)(ctx, args, incomplete)  # type: ignore[misc]  # None for None alone
->>>>>>> w47-s
     return found
 
 

@@ -21,6 +21,7 @@ from fbrag_cli.generation.llama.machine import corrupt, llama_cpp
 from fbrag_cli.generation.llama.prompts import Need, Prompts, common_prefix
 from fbrag_cli.generation.llama.sample import NO_THINKING, Thinking, piece_of
 from fbrag_cli.generation.llama.scheduler import NoNumbersError, Request, Scheduler
+from fbrag_cli.generation.llama.token_counter import TokenCounter
 from fbrag_cli.generation.llama.weights import BY_DEFAULT, Loading, TokenTable, Weights
 from fbrag_cli.generation.thought import MOST_TOKENS, Marks, check_answered, tag
 
@@ -40,6 +41,7 @@ class LlamaGenerator:
     def __init__(self, path: Path, loading: Loading = BY_DEFAULT, *, max_context: int | None = None) -> None:
         self._weights = Weights(path, loading)
         self._model, self._vocab = self._weights.model, self._weights.vocab
+        self._counter: TokenCounter | None = None
         try:
             self._template = ChatTemplate(
                 _decoded(llama_cpp.llama_model_chat_template(self._model, None)),
@@ -120,7 +122,9 @@ class LlamaGenerator:
         return np.asarray(exponentials / exponentials.sum(), np.float64)
 
     def count_tokens(self, text: str) -> int:
-        return len(self._weights.tokens_of(text))
+        if self._counter is None:
+            self._counter = TokenCounter(self._model, self._vocab, self._weights.tokens_of)
+        return self._counter.count(text)
 
     def tokenize(self, turns: Sequence[Turn]) -> list[int]:
         """Return the token ids of the prompt, and `EmbeddingRows.ids` for embedding rows.
