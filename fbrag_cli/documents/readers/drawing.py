@@ -53,10 +53,11 @@ def read_drawing(archive: Archive, part: str, linked: Iterable[Relation], left_o
         """Return the text of a chart or diagram; nothing if it is missing, or was read already."""
         if relation is None or relation.target not in archive:
             return []
-        if relation.kind not in ("chart", "diagramData"):
-            left_out["chart"] += 1  # in the form of Office 2016, as treemaps
+        blocks = read_linked(archive, relation)
+        if not blocks and relation.kind != "diagramData":  # damaged, or in the form of Office 2016, as treemaps
+            left_out["chart"] += 1
         apart = f"{relation.target} "  # from the shapes' groups
-        return [replace(block, group=block.group and apart + block.group) for block in read_linked(archive, relation)]
+        return [replace(block, group=block.group and apart + block.group) for block in blocks]
 
     drawing = Drawing(lambda identity: read(relations.pop(identity, None)), left_out)
     archive.feed(part, drawing)
