@@ -37,8 +37,8 @@ class SampleStream:
     K samples are `n = K` in one request where the server takes that. Else the first sample is asked for alone, and the others
     when its first token has come: they then find the prompt in the server's cache.
 
-    reports: calls of the listeners of `options`, for `run`. started, first_text: seconds on the clock of `perf_counter`; first_text
-    is None until text has come. prompt_tokens, cached_tokens: None where the server does not give them.
+    reports: calls of the listeners of `options`, for `run`. started, first_text: seconds on the clock of `perf_counter`;
+    first_text is None until text has come. prompt_tokens, cached_tokens: None where the server does not give them.
     """
 
     def __init__(self, host: Endpoint, url: str, body: Json, samples: Sequence[StreamedSample], options: CallOptions) -> None:
