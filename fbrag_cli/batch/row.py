@@ -60,7 +60,7 @@ def answered(job: Job, trace: Trace, settings: Mapping[str, object]) -> dict[str
         place="; ".join(map(place, sentences)) or None,
         quote=" … ".join(one_line(sentence.text) for sentence in sentences) or None,
         **certainty(trace),
-        absent=list(trace.absent),
+        absent=list(trace.missing_terms),
         sources=[
             {"id": source["id"], **{name: source[name] for name in _OF_A_SOURCE}, "score": source["relative"]}
             for source in sources(trace, shown)
@@ -168,9 +168,9 @@ def shown(row: Row) -> Cell:
     """Return what views show of a row."""
     return Cell(
         **{name: cell(row[name] or "") for name in ("document", "question", "status", "answer", "place", "quote")},
-        proposed=cell(row["unsupported_answer"] or ""),
+        unsupported_answer=cell(row["unsupported_answer"] or ""),
         error=cell(row["error"]["message"]) if row["error"] else "",
-        unsure=bool(row["unsure"]),
+        low_confidence=bool(row["unsure"]),
     )
 
 

@@ -136,10 +136,10 @@ def answer(
     writer.finish(trace, before)
     keep(line.forecast, session, trace.method, trace)
     if trace.truncated:
-        console.warn(f"the answer was cut at {trace.method.max_tokens} tokens (--max-tokens)")
-    console.note(summary(trace, session.device), dim=True)
+        console.warning(f"the answer was cut at {trace.method.max_tokens} tokens (--max-tokens)")
+    console.info(summary(trace, session.device), dim=True)
     if earlier and trace.context == before:
-        console.note("there is nothing more to read: all that scores was read before")
+        console.info("there is nothing more to read: all that scores was read before")
     elif more and trace.status == "not_found":
         larger = query.method.with_more(1)
         if larger and session.retrieve(replace(query, method=larger), silent).context != trace.context:

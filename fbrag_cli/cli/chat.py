@@ -34,8 +34,8 @@ from fbrag_cli.session.models import ModelPool
 from fbrag_cli.session.session import Session
 from fbrag_cli.session.settings import CacheSettings, DocumentSettings, ModelSettings
 from fbrag_cli.settings import knob
-from fbrag_cli.text.near import suggestion
-from fbrag_cli.text.printable import counted, dumps, one_line
+from fbrag_cli.text.printable import dumps, one_line, plural
+from fbrag_cli.text.suggest import suggestion
 from fbrag_cli.text.table import columns_of
 from fbrag_cli.trace import Trace
 
@@ -109,8 +109,8 @@ def chat(console: Console, options: ChatCommand) -> int:
 def _converse(talk: Talk, console: Console) -> None:
     """Follow what a person types until Ctrl-D or /quit."""
     documents = talk.conversation.collection.corpus.documents
-    name = one_line(documents[0].name) if len(documents) == 1 else counted(len(documents), "document")
-    console.note(f"{name}: ask a question; /help for more, Ctrl-D to end", dim=True)
+    name = one_line(documents[0].name) if len(documents) == 1 else plural(len(documents), "document")
+    console.info(f"{name}: ask a question; /help for more, Ctrl-D to end", dim=True)
     read = _reader()
     with ctrl_c(talk.interrupt):
         while not talk.ended:
@@ -127,7 +127,7 @@ def _follow_next(talk: Talk, read: Callable[[], str | None], console: Console) -
             _follow(talk, text, console)
     except KeyboardInterrupt:
         talk.clear()
-        console.note("stopped" if talk.was_stopped() else "Ctrl-D ends the conversation", dim=True)
+        console.info("stopped" if talk.was_stopped() else "Ctrl-D ends the conversation", dim=True)
 
 
 def _follow(talk: Talk, text: str, console: Console) -> None:
@@ -320,7 +320,7 @@ class Talk:
             query = understood(Listener(progress=self._line, cancellation=cancellation))
             self._line.clear()
             if query.text != typed:
-                self.console.note(f"understood: {query.text}", dim=True)
+                self.console.info(f"understood: {query.text}", dim=True)
             self._writer.typed = typed
             trace = answer(query, self.session, self._writer, cancellation, earlier=earlier, more="/more")
         self.conversation.add(typed, trace)
@@ -411,7 +411,7 @@ def _source(talk: Talk, rest: str) -> None:
         raise FbragError("usage", "/source: with --json each answer has its sources", "leave out --json")
     sources = answer_of(trace).sources
     if not rest.isascii() or not rest.isdigit() or not 1 <= int(rest[:9]) <= len(sources):
-        raise FbragError("usage", f"/source {rest}: the answer has {counted(len(sources), 'source')}", "/source 1")
+        raise FbragError("usage", f"/source {rest}: the answer has {plural(len(sources), 'source')}", "/source 1")
     lines = surroundings(trace, sources[int(rest) - 1], columns_of(sys.stdout), colored=talk.console.colored(sys.stdout))
     talk.write("".join(f"{line}\n" for line in lines))
 
@@ -421,7 +421,7 @@ def _open(talk: Talk, rest: str) -> None:
         raise FbragError("usage", f"/open {rest}".rstrip() + ": a file or folder is needed", "/open FILE")
     talk.open([os.path.expanduser(rest)])
     documents = talk.conversation.collection.corpus.documents
-    talk.console.note(f"open: {', '.join(one_line(each.name) for each in documents[:3])}{' …' * (len(documents) > 3)}", dim=True)
+    talk.console.info(f"open: {', '.join(one_line(each.name) for each in documents[:3])}{' …' * (len(documents) > 3)}", dim=True)
 
 
 def _save(talk: Talk, rest: str) -> None:
@@ -445,13 +445,13 @@ def _save(talk: Talk, rest: str) -> None:
             layout = Layout(context=talk.options.answer.context, full=talk.options.answer.full)
             parts = [section(answer_of(each.trace), layout, number) for number, each in enumerate(exchanges, 1)]
             stream.write("\n\n".join(parts) + "\n")
-    what = "the last answer" if is_page else counted(len(exchanges), "question")
-    talk.console.note(f"saved: {what} in {path}", dim=True)
+    what = "the last answer" if is_page else plural(len(exchanges), "question")
+    talk.console.info(f"saved: {what} in {path}", dim=True)
 
 
 def _help(talk: Talk, rest: str) -> None:
     for word, (argument, said, _) in COMMANDS.items():
-        talk.console.note(f"{word} {argument}".rstrip() + f": {said}")
+        talk.console.info(f"{word} {argument}".rstrip() + f": {said}")
 
 
 def _quit(talk: Talk, rest: str) -> None:

@@ -20,8 +20,8 @@ from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.cli.console import ColorMode, Console
 from fbrag_cli.errors import FbragError
 from fbrag_cli.settings import Effective, Setting, effective, knob, settings_of
-from fbrag_cli.text.near import suggestion
 from fbrag_cli.text.printable import seconds_of
+from fbrag_cli.text.suggest import suggestion
 
 if TYPE_CHECKING:
     from fbrag_cli.session.settings import DocumentSettings
@@ -108,7 +108,7 @@ class GlobalOptions(Options):
     verbose: int = knob(
         0, "decisions and timings; -vv: llama.cpp's own log", flags=("-v", "--verbose"), variables=(), count=True, varies=""
     )
-    color: ColorMode = knob("auto", "colour: auto, always or never (auto; NO_COLOR and FORCE_COLOR count)", varies="")
+    color: ColorMode = knob("auto", "color: auto, always or never (auto; NO_COLOR and FORCE_COLOR count)", varies="")
     no_progress: bool = knob(False, "no bars and no preview: a plain line for each stage")
     offline: bool = knob(False, "make no network connection", variables=("FBRAG_OFFLINE", "HF_HUB_OFFLINE"))
     yes: bool = knob(False, "accept the download of models, and confirmations", flags=("-y", "--yes"), once=True)
@@ -447,16 +447,16 @@ def warn_of_unknown(file: ConfigFile, config: Config, console: Console) -> None:
     if config.unknown:
         keys = known_keys()
         for name in [each for each in config.unknown if each.replace("-", "_") not in keys][:_FIRST]:
-            console.warn(f"{file.path}: there is no key {name}; {suggestion(name, keys, 'fbrag config show lists them')}")
+            console.warning(f"{file.path}: there is no key {name}; {suggestion(name, keys, 'fbrag config show lists them')}")
 
 
 def value_of(setting: Setting, config: Config, environ: Mapping[str, str]) -> Effective:
-    """Return the value of a setting that counts without flags. The default pair of models is the catalogue's."""
+    """Return the value of a setting that counts without flags. The default pair of models is the catalog's."""
     found = effective(setting, config.values, environ)
     if found.value is None and setting.name in ("large", "small"):
-        from fbrag_cli.models.catalogue import load_catalogue
+        from fbrag_cli.models.catalog import load_catalog
 
-        return Effective(getattr(load_catalogue(), f"default_{setting.name}"), found.origin)
+        return Effective(getattr(load_catalog(), f"default_{setting.name}"), found.origin)
     return found
 
 

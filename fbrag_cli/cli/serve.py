@@ -97,7 +97,7 @@ def ui(console: Console, options: ListenOptions, settings: ServerSettings) -> in
 
 def socket_path(named: str | None = None) -> Path:
     """Return the path of the Unix socket: the named one, else the user's."""
-    from fbrag_cli.storage.places import socket_path
+    from fbrag_cli.storage.paths import socket_path
 
     return Path(os.path.abspath(os.path.expanduser(named))) if named else socket_path()
 
@@ -117,7 +117,7 @@ def run_server(console: Console, options: ListenOptions, settings: ServerSetting
     with ExitStack() as stack:
         password = read_password(settings.password.password_file, console)
         private = password is not None
-        session = stack.enter_context(open_session(settings.models, settings.cache, console, console.say, private=private))
+        session = stack.enter_context(open_session(settings.models, settings.cache, console, console.report, private=private))
         library = Library(session, options.documents, door, settings.reading, password=password)
         if options.documents:
             session.prepare(find_method(DEFAULT))
@@ -129,7 +129,7 @@ def run_server(console: Console, options: ListenOptions, settings: ServerSetting
             return _found(path, options, session.names(), console)
         session.models.fetch = session.models.offer = None  # no client makes it download
         desk = stack.enter_context(
-            closing(Desk(session, library, console.say, parallel=options.at_once or 1, limit=options.timeout))
+            closing(Desk(session, library, console.report, parallel=options.at_once or 1, limit=options.timeout))
         )
         entrance = tcp[0][1] if tcp else None
         lifetime = Lifetime(
@@ -140,7 +140,7 @@ def run_server(console: Console, options: ListenOptions, settings: ServerSetting
         )
         state = State(session=session, desk=desk, library=library, door=door, lifetime=lifetime)
         ready = partial(_ready, console, options, lifetime, entrance if page else None)
-        code: int = run(state, [*tcp, *unix], ready, partial(console.note, level=1))
+        code: int = run(state, [*tcp, *unix], ready, partial(console.info, level=1))
         if lifetime.is_stuck:  # its models are not freed under it
             sockets.close()
             os._exit(code)
@@ -173,7 +173,7 @@ def _over_tcp(console: Console, options: ListenOptions, *, page: bool) -> Iterat
         if not entrance.is_loopback:
             console.hint("what is asked goes over the network as it is: put a proxy with TLS before it, or use ssh -L")
         elif entrance.token is None and not are_told():
-            console.warn("all users of this machine can ask what is served")
+            console.warning("all users of this machine can ask what is served")
             console.hint("add --token-file FILE")
         yield [(listener, entrance)]
 
@@ -213,7 +213,7 @@ def _found(path: Path, options: ListenOptions, pair: tuple[str, str], console: C
     if [*pair] != status["pair"]:
         what = f"{runs}, with {' and '.join(map(one_line, status['pair']))}"
         raise FbragError("usage", what, "fbrag serve stop, and start it again")
-    console.note(runs)
+    console.info(runs)
     if options.print_ready:
         print(ready_line(status["pid"], status["socket"], status["url"]), flush=True)
     return ExitCode.DONE
@@ -226,20 +226,20 @@ def _ready(console: Console, options: ListenOptions, lifetime: Lifetime, page: E
     if page:
         _show(page, console)
     elif lifetime.url:
-        console.note(f"listening on {lifetime.url}")
+        console.info(f"listening on {lifetime.url}")
     else:
-        console.note(f"listening on {lifetime.socket}")
+        console.info(f"listening on {lifetime.socket}")
 
 
 def _show(page: Entrance, console: Console) -> None:
     """Open the page in the browser, and print its address. Without a screen, say how another machine reaches it."""
     from fbrag_cli.cli.browser import has_screen, open_address
 
-    console.note(f"serving the page until Ctrl-C: {page.address}?token={page.token}")
+    console.info(f"serving the page until Ctrl-C: {page.address}?token={page.token}")
     if has_screen():
         open_address(page.ticket())
     else:
-        console.note(f"no browser can be opened here; from another machine: ssh -L {page.port}:127.0.0.1:{page.port} {_here()}")
+        console.info(f"no browser can be opened here; from another machine: ssh -L {page.port}:127.0.0.1:{page.port} {_here()}")
 
 
 def _here() -> str:
@@ -305,13 +305,13 @@ def stop(path: Path, console: Console) -> int:
     from fbrag_cli.serving.process.unix_socket import GoneError, reply, wait_for_end
 
     if (status := status_of(path)) is None:
-        console.note(f"no fbrag serve runs at {path}")
+        console.info(f"no fbrag serve runs at {path}")
         return ExitCode.NEGATIVE
     with suppress(GoneError):  # it ends by itself
         reply(path, "POST", "/process/stop")
     if not wait_for_end(path, _END_SECONDS):
         raise FbragError("timeout", f"fbrag serve (process {status['pid']}) did not end", f"kill -9 {status['pid']}")
-    console.note(f"fbrag serve (process {status['pid']}) has ended")
+    console.info(f"fbrag serve (process {status['pid']}) has ended")
     return ExitCode.DONE
 
 

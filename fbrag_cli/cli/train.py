@@ -80,11 +80,11 @@ def _train(console: Console, training: Training, given: Mapping[type[Any], Any])
         progress_line(console) as progress,
         open_session(models, cache, console, progress) as session,
     ):
-        console.note(f"models run on {'a GPU' if session.on_gpu else 'the CPU'}")
+        console.info(f"models run on {'a GPU' if session.on_gpu else 'the CPU'}")
         work = Work(
             session=session,
             listener=Listener(progress=progress, cancellation=console.cancellation),
-            note=console.note,
+            note=console.info,
             path=path,
             material=material,
             restart=options.restart,

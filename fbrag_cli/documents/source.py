@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from fbrag_cli.errors import FbragError
-from fbrag_cli.text.near import closest
 from fbrag_cli.text.printable import byte_size
+from fbrag_cli.text.suggest import closest
 
 #: Larger files are refused: reading one takes several times its size in memory.
 MAX_BYTES = 2_000_000_000

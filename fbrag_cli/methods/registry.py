@@ -25,7 +25,7 @@ from fbrag_cli.methods.method import Method
 from fbrag_cli.methods.r2ag.method import R2Ag
 from fbrag_cli.settings import Setting, settings_of
 from fbrag_cli.storage.files import read_small
-from fbrag_cli.text.near import suggestion
+from fbrag_cli.text.suggest import suggestion
 
 METHODS: list[type[Method]] = [
     ClosedBook,
@@ -158,6 +158,6 @@ def reading_more(method: Method, more: int) -> Method:
     if not more:
         return method
     if (larger := method.with_more(more)) is None:
-        what = "the whole document" if method.n_read(1) else "no document"
+        what = "the whole document" if method.n_context_chunks(1) else "no document"
         raise FbragError("usage", f"--more: {method.name} reads {what} anyway", "leave out --more, or --method")
     return larger

@@ -15,8 +15,8 @@ from fbrag_cli.generation.build import versions
 from fbrag_cli.methods.registry import METHODS
 from fbrag_cli.progress import LABELS, Event
 from fbrag_cli.render.answer import Answer, answer_of
-from fbrag_cli.render.passages import copies, read_of
-from fbrag_cli.render.tables import beside, own_tables, records
+from fbrag_cli.render.passages import duplicates, read_of
+from fbrag_cli.render.tables import chunk_table, own_tables, records
 from fbrag_cli.retrieval.ranking import ranks
 from fbrag_cli.trace import Scores, Stage, Trace
 
@@ -47,9 +47,9 @@ def answer(trace: Trace, *, memory_mb: float) -> dict[str, Any]:
         "answer": trace.answer if found else None,
         "unsupported_answer": None if found else trace.answer,
         "from_document": trace.from_document,
-        "absent": list(trace.absent),
+        "absent": list(trace.missing_terms),
         "citations": citations(shown),
-        "unseen": list(shown.unseen),
+        "unseen": list(shown.unsupported_terms),
         **certainty(trace),
         "truncated": trace.truncated,
         "sources": sources(trace, shown),
@@ -65,8 +65,8 @@ def explanation(trace: Trace, *, memory_mb: float, found: Collection[int] | None
     """
     scores = trace.scores
     combined, backward, forward = map(ranks, (scores.combined, scores.backward, scores.forward))
-    selected, recalled, held = set(trace.selected), set(trace.recalled), set(found or ())
-    copy_of, read = {copy: position + 1 for copy, position in trace.selection.copy_of.items()}, read_of(trace)
+    selected, recalled, held = set(trace.selected), set(trace.retrieved), set(found or ())
+    copy_of, read = {copy: position + 1 for copy, position in trace.selection.duplicate_of.items()}, read_of(trace)
     own = _beside(trace)
     return {
         "schema": "fbrag.explanation/1",
@@ -111,7 +111,7 @@ def sources(trace: Trace, answer: Answer) -> list[dict[str, Any]]:
             **place_of(source.passage),
             **_scores(trace, source.passage.position),
             **own.get(source.passage.position, {}),
-            "copies": [place_of(copy) for copy in copies(trace, source.passage)],
+            "copies": [place_of(copy) for copy in duplicates(trace, source.passage)],
             "text": source.passage.text,
             "sentence": source.sentence and _sentence(source.sentence),
             "highlights": [list(span) for span in source.marks],
@@ -141,8 +141,8 @@ def _shared(trace: Trace, memory_mb: float) -> dict[str, Any]:
             }
             for i, document in enumerate(trace.corpus.documents)
         ],
-        **facts(trace),
-        **dict.fromkeys(name for method in METHODS for name in method.tables),
+        **method_notes(trace),
+        **dict.fromkeys(name for method in METHODS for name in method.table_keys),
         **{table.name: [{"chunk": at + 1, **row} for at, row in records(table)] for table in own_tables(trace)},
         "method": settings(trace),
         "models": {role: asdict(info) for role, info in trace.models.items()},
@@ -155,21 +155,21 @@ def _shared(trace: Trace, memory_mb: float) -> dict[str, Any]:
     }
 
 
-def facts(trace: Trace) -> dict[str, str | None]:
+def method_notes(trace: Trace) -> dict[str, str | None]:
     """Return what the method says of its way; None for what only other methods say."""
-    return {name: trace.facts.get(name) for method in METHODS for name in method.facts}
+    return {name: trace.method_notes.get(name) for method in METHODS for name in method.note_keys}
 
 
 def _beside(trace: Trace) -> dict[int, dict[str, Any]]:
     """Return what the method says of single chunks, by their positions."""
-    table = beside(trace)
+    table = chunk_table(trace)
     return dict(records(table)) if table else {}
 
 
 def certainty(trace: Trace) -> dict[str, Any]:
     """Return how sure the answer is: whether it is unsure, and the numbers by which that was decided."""
     numbers = ("support", "agreement", "confidence")
-    return {"unsure": trace.verdict.unsure, **{name: _rounded(getattr(trace.verdict, name)) for name in numbers}}
+    return {"unsure": trace.verdict.low_confidence, **{name: _rounded(getattr(trace.verdict, name)) for name in numbers}}
 
 
 def settings(trace: Trace) -> dict[str, Any]:
@@ -216,7 +216,7 @@ def _stage(stage: Stage) -> dict[str, Any]:
             "prompt_tokens": stage.prompt_tokens,
             "cached_tokens": stage.cached_tokens,
             "generated_tokens": stage.generated_tokens,
-            "thought_tokens": stage.thought_tokens,
+            "thought_tokens": stage.reasoning_tokens,
         }
     if stage.first_token_seconds is not None:
         record["first_token_seconds"] = _rounded(stage.first_token_seconds)
@@ -230,16 +230,16 @@ class Events:
     def __init__(self) -> None:
         self.begun = False
 
-    def understood(self, question: str) -> dict[str, Any]:
+    def resolved_question(self, question: str) -> dict[str, Any]:
         """Return the event with the question that a typed one stands for."""
         return {"schema": EVENT, "event": "understood", "question": question}
 
-    def nearest(self, corpus: Corpus, positions: Sequence[int], scores: Scored) -> dict[str, Any]:
+    def keyword_matches(self, corpus: Corpus, positions: Sequence[int], scores: Scored) -> dict[str, Any]:
         """Return the event with the chunks nearest to the question by its words alone, best first. scores: (n_chunks,)."""
         chunks = [{**place_of(corpus.chunks[each]), "backward": _rounded(scores[each])} for each in positions]
         return {"schema": EVENT, "event": "nearest", "chunks": chunks}
 
-    def read(self, event: Event, left: float | None) -> dict[str, Any]:
+    def progress(self, event: Event, left: float | None) -> dict[str, Any]:
         """Return the event that says what runs, and how far it has read or written. left: seconds until the answer is out."""
         return {
             "schema": EVENT,
@@ -263,7 +263,7 @@ class Events:
                 "answer": each.answer,
                 "raised": [
                     {"chunk": position + 1, "score": _rounded(trace.scores.forward[position])}
-                    for position in raised(trace.scores, each.index)[:_RAISED]
+                    for position in best_matches(trace.scores, each.index)[:_RAISED]
                 ],
             }
             for each in trace.samples
@@ -289,7 +289,7 @@ class Events:
         return {"event": "done", **answer(trace, memory_mb=memory_mb)}
 
 
-def raised(scores: Scores, sample: int) -> list[int]:
+def best_matches(scores: Scores, sample: int) -> list[int]:
     """Return the positions of the chunks that a sample scored higher than the others did, best first."""
     found = [int(each) for each in (scores.best_sample == sample).nonzero()[0] if scores.forward[each] > 0]
     return sorted(found, key=lambda position: -scores.forward[position])

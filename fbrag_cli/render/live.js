@@ -398,7 +398,7 @@ class ChunkMap {
     this.paint({});
   }
 
-  /** Colour the cells. shades: a digit a position. sources: position -> numbers. raised: null where all cells are coloured. */
+  /** Color the cells. shades: a digit a position. sources: position -> numbers. raised: null where all cells are colored. */
   paint({ shades = "", sources = new Map(), raised = null, recalled = new Set() }) {
     this.sources = sources;
     document.body.classList.toggle("by-question", raised !== null);

@@ -21,10 +21,10 @@ from fbrag_cli.progress import Event, Listener, Progress, silent
 from fbrag_cli.query import DEFAULT_MODELS, ModelNames, Query
 from fbrag_cli.serving.job import Job
 from fbrag_cli.serving.library import Library
-from fbrag_cli.session.conversation import READ, Conversation, Said
+from fbrag_cli.session.conversation import READ, Conversation, PastQuestion
 from fbrag_cli.session.forecast import forecast, keep
 from fbrag_cli.session.session import Session
-from fbrag_cli.text.printable import counted
+from fbrag_cli.text.printable import plural
 
 if TYPE_CHECKING:
     from fbrag_cli.methods.method import Method
@@ -46,7 +46,7 @@ class BusyError(FbragError):
     """All places of the queue are taken. retry_after: seconds until one of them is free, about."""
 
     def __init__(self, n: int, retry_after: int) -> None:
-        super().__init__("busy", f"{counted(n, 'question')} run or wait", f"ask again in about {retry_after} s")
+        super().__init__("busy", f"{plural(n, 'question')} run or wait", f"ask again in about {retry_after} s")
         self.retry_after = retry_after
 
 
@@ -57,7 +57,7 @@ class _Talk:
     is_private: whether it was about an upload, so that nothing of it may be written to the disk.
     """
 
-    said: list[Said] = field(default_factory=list)
+    said: list[PastQuestion] = field(default_factory=list)
     is_private: bool = False
     lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -198,7 +198,7 @@ class Desk:
         late = FbragError("timeout", f"the question took more than {self._limit or 0:g} s", "ask a shorter one, or of less text")
         timer = job.cancellation.after(self._limit, late) if self._limit else None
         try:
-            trace = replace(self._answered(job), state=None)
+            trace = replace(self._answered(job), method_state=None)
         except BaseException as raised:
             error = raised
         finally:
@@ -231,7 +231,7 @@ class Desk:
                 return trace
             trace = session.answer(trace, listener)
             if talk:
-                talk.said = [*talk.said, Said.of(trace)][-READ:]
+                talk.said = [*talk.said, PastQuestion.of(trace)][-READ:]
         keep(job.forecast, self.session, job.method, trace)
         return trace
 
@@ -242,10 +242,10 @@ class Desk:
             collection=collection,
             method=job.method,
             models=job.models,
-            told=[*talk.said] if talk else [],
+            history=[*talk.said] if talk else [],
         )
         if job.conversation and not isinstance(job.conversation, str):
-            conversation.retell(job.conversation, listener)
+            conversation.take_up(job.conversation, listener)
         query = conversation.query(job.question, listener)
         job.asked = query.text
         if query.text != job.question:
@@ -293,11 +293,11 @@ class Desk:
 
 def _rank(job: Job, question: str, collection: Collection) -> None:
     """Let a job know which chunks are nearest to a question, by BM25."""
-    from fbrag_cli.methods.ranking import distinct
+    from fbrag_cli.methods.ranking import top_unique_chunks
 
     scores = collection.retriever.scores(question)
-    found = distinct(collection.corpus, scores, _NEAREST)
-    job.nearest = tuple(collection.corpus.chunks[position] for position in found)
+    found = top_unique_chunks(collection.corpus, scores, _NEAREST)
+    job.keyword_matches = tuple(collection.corpus.chunks[position] for position in found)
     job.hear(Event("recall", "ranked", positions=tuple(position for position in found if scores[position] > 0), about=scores))
 
 

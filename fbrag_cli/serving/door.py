@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fbrag_cli.errors import FbragError
-from fbrag_cli.text.printable import counted, one_line
+from fbrag_cli.text.printable import one_line, plural
 
 MOST_PATHS = 1000  # of one call
 
@@ -34,7 +34,7 @@ class Door:
         `doc_not_found` for one that is not there.
         """
         if not 0 < len(named) <= MOST_PATHS:
-            raise FbragError("usage", f"paths: {counted(len(named), 'path')}", f"name 1 to {MOST_PATHS:,} files or folders")
+            raise FbragError("usage", f"paths: {plural(len(named), 'path')}", f"name 1 to {MOST_PATHS:,} files or folders")
         return [self.path(each) for each in named]
 
     def path(self, named: str) -> str:

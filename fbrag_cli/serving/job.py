@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from fbrag_cli.corpus import Passage
     from fbrag_cli.methods.method import Method
     from fbrag_cli.query import Collection
-    from fbrag_cli.serving.library import Entry
+    from fbrag_cli.serving.library import LibraryEntry
     from fbrag_cli.trace import Trace
 
 #: The last event of every job.
@@ -55,12 +55,12 @@ class Job:
     question: as the client asked it; `asked` is the question that it stands for. conversation: what it may refer to: the id of a
     conversation, or the questions before it, each with its answer; None for nothing. answering: whether it is answered; else its
     chunks are selected, and no more. log: receives sentences for the user. collection: its documents, from when they are read
-    until its end. nearest: the chunks nearest to the question by BM25, best first, as soon as they are known. waiting: number of
-    calls that wait for it. kept: whether a client may come back for it.
+    until its end. keyword_matches: the chunks nearest to the question by BM25, best first, as soon as they are known. waiting:
+    number of calls that wait for it. kept: whether a client may come back for it.
     """
 
     question: str
-    entries: tuple[Entry, ...]
+    entries: tuple[LibraryEntry, ...]
     method: Method
     models: ModelNames = DEFAULT_MODELS
     conversation: str | Sequence[tuple[str, str]] | None = None
@@ -69,7 +69,7 @@ class Job:
     id: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
     asked: str = ""
     collection: Collection | None = None
-    nearest: tuple[Passage, ...] = ()
+    keyword_matches: tuple[Passage, ...] = ()
     waiting: int = 0
     kept: bool = True
     forecast: Forecast = field(default_factory=Forecast)
@@ -126,7 +126,7 @@ class Job:
     def end(self, trace: Trace | None, error: BaseException | None) -> None:
         """Note what became of it, and let go of what it held beside the trace."""
         self._trace, self._error = trace, error
-        self.collection, self.nearest = None, ()
+        self.collection, self.keyword_matches = None, ()
         self._done.set()
         self._pass_on(END)
         with self._lock:

@@ -17,7 +17,7 @@ from fbrag_cli.query import DEFAULT_RETRIEVER
 from fbrag_cli.session.placement import loading
 from fbrag_cli.session.pool import Lease, Pool
 from fbrag_cli.session.settings import ModelSettings
-from fbrag_cli.text.near import closest
+from fbrag_cli.text.suggest import closest
 
 if TYPE_CHECKING:
     import numpy as np

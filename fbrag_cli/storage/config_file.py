@@ -13,7 +13,7 @@ from typing import Any
 from fbrag_cli.errors import FbragError
 from fbrag_cli.settings import Setting, Value
 from fbrag_cli.storage.files import not_writable, read_small, whole_file
-from fbrag_cli.storage.places import config_path
+from fbrag_cli.storage.paths import config_path
 
 
 @dataclass(frozen=True, slots=True)

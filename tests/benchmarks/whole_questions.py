@@ -89,8 +89,8 @@ def ask(options: argparse.Namespace) -> None:
             asked = of_sets(options.sets, first, last, Path(folder))
         for n, (name, document, question) in enumerate(asked):
             ways = list(commands(document, question).items())
-            turn = n % len(ways)
-            for way, command in ways[turn:] + ways[:turn]:
+            message = n % len(ways)
+            for way, command in ways[message:] + ways[:message]:
                 skipped = way not in options.ways or (way == BEFORE and not options.before)
                 if skipped or (name, question, way) in seen:
                     continue

@@ -12,7 +12,7 @@ from fbrag_cli.corpus import Corpus, build_corpus
 from fbrag_cli.documents.document import Content, Document, Extracted
 from fbrag_cli.methods.fb_rag.fb_rag import FBRag
 from fbrag_cli.methods.fb_rag.order_preserving import OrderPreserving
-from fbrag_cli.methods.ranking import distinct
+from fbrag_cli.methods.ranking import top_unique_chunks
 from fbrag_cli.render import as_json
 from fbrag_cli.render.answer import answer_of
 from fbrag_cli.render.explain_text import found
@@ -47,26 +47,26 @@ def answered(method: OrderPreserving, corpus: Corpus) -> Trace:
 def test_copies_take_one_place_and_the_next_best_chunk_moves_up() -> None:
     trace = retrieved(OrderPreserving(select=2), QUESTION, tools(COPIED))
     assert trace.selection.ranked == (1, 3)
-    assert trace.selection.copies == {1: (2, 4), 3: ()}
+    assert trace.selection.duplicates == {1: (2, 4), 3: ()}
     assert trace.selected == (1, 3)
 
 
 def test_the_small_model_reads_a_copy_once_as_well() -> None:
     small = Scripted([f"{LAMP} Answer: Agnes Moor"])
     trace = retrieved(FBRag(recall=2, select=2, samples=1), QUESTION, tools(COPIED, small=small))
-    assert trace.recalled == (1, 3)
-    assert (trace.selection.ranked, trace.selection.copies) == ((1, 3), {1: (2, 4), 3: ()})
+    assert trace.retrieved == (1, 3)
+    assert (trace.selection.ranked, trace.selection.duplicates) == ((1, 3), {1: (2, 4), 3: ()})
 
 
 def test_fewer_texts_than_places_are_all_selected() -> None:
     trace = retrieved(OrderPreserving(select=5), QUESTION, tools(corpus_of([LAMP, LAMP, OTHER])))
-    assert (sorted(trace.selection.ranked), trace.selection.copies) == ([0, 2], {0: (1,), 2: ()})
+    assert (sorted(trace.selection.ranked), trace.selection.duplicates) == ([0, 2], {0: (1,), 2: ()})
 
 
 def test_scores_of_copies_may_differ_by_rounding() -> None:
     corpus = corpus_of([LAMP, OTHER, LAMP])
-    assert distinct(corpus, np.array([1, 0.5, np.nextafter(np.float32(1), np.float32(0))], np.float32), 1) == {0: (2,)}
-    assert distinct(corpus, np.array([-0.5, -0.9, -0.5], np.float32), 1) == {0: (2,)}
+    assert top_unique_chunks(corpus, np.array([1, 0.5, np.nextafter(np.float32(1), np.float32(0))], np.float32), 1) == {0: (2,)}
+    assert top_unique_chunks(corpus, np.array([-0.5, -0.9, -0.5], np.float32), 1) == {0: (2,)}
 
 
 def test_only_chunks_that_may_be_copies_are_read() -> None:
@@ -87,15 +87,15 @@ def test_only_chunks_that_may_be_copies_are_read() -> None:
     corpus = many(2000)
     scores = np.full(2000, 0.5, np.float32)
     scores[[3, 7]] = 1
-    assert distinct(corpus, scores, 1) == {3: (7,)}
+    assert top_unique_chunks(corpus, scores, 1) == {3: (7,)}
     assert set(read) == {3, 7}
     read.clear()
     scores[:] = 1
-    distinct(corpus, scores, 1)
+    top_unique_chunks(corpus, scores, 1)
     assert len(set(read)) < 200
     read.clear()
     scores[:] = 0
-    assert distinct(corpus, scores, 2) == {0: (), 1: ()}
+    assert top_unique_chunks(corpus, scores, 2) == {0: (), 1: ()}
     assert len(set(read)) < 10
 
 

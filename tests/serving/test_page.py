@@ -22,7 +22,7 @@ from fbrag_cli.render.html import short_names
 from fbrag_cli.session.settings import ModelSettings
 from fbrag_cli.text.printable import one_line, printable
 from tests.generation.parrot_gguf import END, Parrot, saying
-from tests.generation.test_thought import as_tokens
+from tests.generation.test_reasoning import as_tokens
 from tests.render.test_html import HOSTILE, WATCH, _Page
 from tests.render.test_live_page import assert_is_text
 from tests.serving.live_server import Live, live, pair

@@ -68,9 +68,9 @@ class EventsOf:
     def _records(self, event: Event) -> Iterator[dict[str, Any]]:
         events, job = self._events, self._job
         if event.kind == "understood":
-            yield events.understood(event.text)
+            yield events.resolved_question(event.text)
         elif event.kind == "ranked" and job.collection:
-            yield events.nearest(job.collection.corpus, event.positions, event.about)
+            yield events.keyword_matches(job.collection.corpus, event.positions, event.about)
         elif event.kind == "sampled":
             yield from events.samples(event.about)
         elif event.kind == "selected":
@@ -80,7 +80,7 @@ class EventsOf:
                 yield token
         elif event.kind == "start" or (event.kind in ("progress", "written") and monotonic() - self._last >= _APART):
             self._last = monotonic()
-            yield events.read(event, job.forecast.left())
+            yield events.progress(event, job.forecast.left())
 
     def _ended(self) -> Iterator[dict[str, Any]]:
         try:

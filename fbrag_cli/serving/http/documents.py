@@ -19,7 +19,7 @@ from fbrag_cli.progress import Listener
 from fbrag_cli.render.as_json import place_of
 from fbrag_cli.serving.failure import as_json
 from fbrag_cli.serving.http.stream import in_thread
-from fbrag_cli.serving.library import MOST_BYTES, Entry
+from fbrag_cli.serving.library import MOST_BYTES, LibraryEntry
 from fbrag_cli.text.printable import byte_size, one_line
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def routes(state: State) -> list[Route]:
     ]
 
 
-def _listed(entries: list[Entry]) -> dict[str, Any]:
+def _listed(entries: list[LibraryEntry]) -> dict[str, Any]:
     rows = [{"id": each.id, "name": each.name, "kind": each.kind} for each in entries]
     return {"schema": "fbrag.documents/1", "documents": rows}
 

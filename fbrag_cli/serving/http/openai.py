@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from fbrag_cli.progress import Event
     from fbrag_cli.serving.http.state import State
     from fbrag_cli.serving.job import Job
-    from fbrag_cli.serving.library import Entry, Library
+    from fbrag_cli.serving.library import Library, LibraryEntry
     from fbrag_cli.trace import Trace
 
 _PATIENCE = 1.0  # seconds in which a question that fails gets the status of its error, before its stream begins
@@ -107,7 +107,7 @@ def _in_form(endpoint: Endpoint) -> Endpoint:
 # -- models ------------------------------------------------------------------------------------------------------------------
 
 
-def _named(library: Library) -> dict[str, Entry]:
+def _named(library: Library) -> dict[str, LibraryEntry]:
     """Return the entries by their names for people: that of the file or folder, with the entry's id where others have it too."""
     entries = library.entries()
     names = [one_line(os.path.basename(os.path.abspath(each.name)) or each.name) for each in entries]
@@ -115,7 +115,7 @@ def _named(library: Library) -> dict[str, Entry]:
     return {name if n[name] == 1 else f"{name}-{entry.id}": entry for name, entry in zip(names, entries, strict=True)}
 
 
-def _entry(library: Library, name: str) -> Entry:
+def _entry(library: Library, name: str) -> LibraryEntry:
     """Return the entry of a model's name, or of another name that `Library.find` knows. Raises HttpError, 404."""
     if (named := _named(library).get(name)) is not None:
         return named
@@ -126,7 +126,7 @@ def _entry(library: Library, name: str) -> Entry:
         raise HttpError(404, what, "GET /v1/models lists them", code="model_not_found") from error
 
 
-def _model(name: str, entry: Entry, started: int) -> dict[str, Any]:
+def _model(name: str, entry: LibraryEntry, started: int) -> dict[str, Any]:
     try:
         created = int(os.stat(entry.paths[0]).st_mtime) if entry.paths else started
     except OSError:
@@ -214,7 +214,9 @@ class _Thought:
     def of(self, event: Event) -> str:
         """Return what an event adds."""
         if event.kind == "sampled":
-            return "".join(f"- {markup_free(one_line(each.said, _LONGEST_THOUGHT))}\n" for each in event.about.samples) + "\n"
+            return (
+                "".join(f"- {markup_free(one_line(each.scored_text, _LONGEST_THOUGHT))}\n" for each in event.about.samples) + "\n"
+            )
         written, end = self._tail + event.text if event.kind == "text" else self._tail, 0
         if event.kind == "text":
             end = max(written.rfind(" "), written.rfind("\n")) + 1
@@ -232,7 +234,7 @@ def _usage(trace: Trace) -> dict[str, Any]:
     """Return the numbers of tokens of all calls of the models. What was written before the answer counts as a thought."""
     read = sum(each.prompt_tokens for each in trace.stages)
     written = sum(each.generated_tokens for each in trace.stages)
-    thought = sum(each.generated_tokens if each.name == "forward" else each.thought_tokens for each in trace.stages)
+    thought = sum(each.generated_tokens if each.name == "forward" else each.reasoning_tokens for each in trace.stages)
     return {
         "prompt_tokens": read,
         "completion_tokens": written,

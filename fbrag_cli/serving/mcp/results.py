@@ -31,7 +31,7 @@ def found(trace: Trace, most: int) -> Record:
     """Return the passages of a search that hold a word of the question, best first. most: characters of all their texts."""
     scores = trace.scores.combined  # below 0 for a word that most chunks hold, and 0 for one that half of them hold
     passages = [each for each in _sources(trace, most) if scores[each["chunk"] - 1] or _holds_a_word(trace, each["chunk"] - 1)]
-    return {"passages": passages, "absent": list(trace.absent), "warnings": _warnings(trace)}
+    return {"passages": passages, "absent": list(trace.missing_terms), "warnings": _warnings(trace)}
 
 
 def _holds_a_word(trace: Trace, position: int) -> bool:
@@ -48,9 +48,9 @@ def answered(trace: Trace, most: int) -> Record:
         "status": trace.status,
         "answer": answer[:most] if is_answer else None,
         "proposed": None if is_answer or not answer else one_line(answer, _NAMED),
-        "unsure": trace.verdict.unsure,
+        "unsure": trace.verdict.low_confidence,
         "confidence": None if trace.verdict.confidence is None else round(trace.verdict.confidence, 4),
-        "absent": list(trace.absent),
+        "absent": list(trace.missing_terms),
         "sources": _sources(trace, most),
         "warnings": _warnings(trace),
     }
@@ -82,8 +82,8 @@ def running(job: Job, most: int) -> Record:
     """Return how far a job is, and the chunks nearest to its question."""
     from fbrag_cli.render.as_json import place_of
 
-    texts = cut([chunk.text for chunk in job.nearest], most)
-    nearest = [_of(place_of(chunk)) | text for chunk, text in zip(job.nearest, texts, strict=False)]
+    texts = cut([chunk.text for chunk in job.keyword_matches], most)
+    nearest = [_of(place_of(chunk)) | text for chunk, text in zip(job.keyword_matches, texts, strict=False)]
     return {"status": "running", "job": job.id, "stage": job.stage, "nearest": nearest}
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.conftest import Run
 from tests.generation.parrot_gguf import END, Parrot, saying
-from tests.generation.test_thought import REMOVES, THINK
+from tests.generation.test_reasoning import REMOVES, THINK
 from tests.servers import Handler, Loopback
 
 QUESTION = "Did the keeper see the brig?"
