@@ -136,8 +136,8 @@ FinishReason = Literal["stop", "length", "repeat"]
 class Generation:
     """One sample.
 
-    text: with finish "repeat" only the first period of the loop. n_tokens: number of all tokens that were drawn. thought_tokens:
-    number of those of a thought, which is no part of the text.
+    text: with finish "repeat" only the first period of the loop. n_tokens: number of all tokens that were drawn.
+    reasoning_tokens: number of those of a thought, which is no part of the text.
     """
 
     text: str

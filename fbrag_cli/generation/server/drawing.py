@@ -37,7 +37,7 @@ class SampleStream:
     K samples are `n = K` in one request where the server takes that. Else the first sample is asked for alone, and the others
     when its first token has come: they then find the prompt in the server's cache.
 
-    reports: calls of the listeners of `call`, for `run`. started, first_text: seconds on the clock of `perf_counter`; first_text
+    reports: calls of the listeners of `options`, for `run`. started, first_text: seconds on the clock of `perf_counter`; first_text
     is None until text has come. prompt_tokens, cached_tokens: None where the server does not give them.
     """
 
