@@ -195,8 +195,10 @@ def test_scripts_without_spaces_are_cited_and_compared_by_pairs_of_characters() 
     assert [claim.sources for claim in cited.claims] == [(2,)]
     assert sentences(cited)[1] == "箱子由船长王明用铅封好。"
     assert cited.unsupported_terms == ()
-    other = trace_of(*texts, answer="李刚，1894年", question=question, language="zh").citations
-    assert other.unsupported_terms == ("李刚", "1894")
+    assert trace_of(*texts, answer="李刚，1894年", question=question, language="zh").citations.unsupported_terms == (
+        "李刚",
+        "1894",
+    )
 
 
 def test_a_list_without_sentences_shows_its_line() -> None:

@@ -101,6 +101,9 @@ class Commands(Group):
     def summaries(self) -> Mapping[str, str]:
         return COMMANDS
 
+    def list_commands(self, ctx: Any) -> list[str]:
+        return [*COMMANDS]  # Typer's own loads them all, for Tab too
+
 
 class _Loaded(Mapping[str, Any]):
     """The commands by name, each loaded when it is asked for."""

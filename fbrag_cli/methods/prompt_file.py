@@ -67,7 +67,7 @@ class PromptFile:
         near = closest(name, self.tasks) or next(iter(self.tasks))
         what = f"no prompt for {one_line(name)}" if name else f"prompts for {len(self.tasks)} data sets"
         names = ", ".join(map(one_line, self.tasks))
-        hint = f"name one: --prompts {self.path}:{one_line(near)}"
+        hint = f"name one: {self.path}:{one_line(near)}"
         raise FbragError("usage", f"{self.path} has {what}; it has {names}", hint)
 
     @property
@@ -84,15 +84,15 @@ def read_prompt_file(value: str) -> PromptFile:
         data = read_small(Path(path))
         found = json.loads(data)
     except OSError as error:
-        raise FbragError("usage", f"--prompts {path}: {error.strerror}", "name a JSON file of prompts") from None
+        raise FbragError("usage", f"prompts {path}: {error.strerror}", "name a JSON file of prompts") from None
     except (ValueError, RecursionError) as error:
-        raise FbragError("usage", f"--prompts {path} is no JSON: {one_line(str(error))}", "name a JSON file of prompts") from None
+        raise FbragError("usage", f"prompts {path} is no JSON: {one_line(str(error))}", "name a JSON file of prompts") from None
     label = f"{Path(path).name} {sha256(data).hexdigest()[:8]}"
     try:
         tasks = _tasks(found, label)
     except ValueError as error:
         hint = 'its form is LongBench\'s: {"musique": "… {context} … {input} …"}'
-        raise FbragError("usage", f"--prompts {path}: {one_line(str(error))}", hint) from None
+        raise FbragError("usage", f"prompts {path}: {one_line(str(error))}", hint) from None
     file = PromptFile(path, label, tasks)
     if chosen is not None:
         file.of(chosen)

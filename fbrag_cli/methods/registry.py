@@ -124,7 +124,7 @@ def choose_method(*layers: Mapping[str, Any], on_gpu: bool) -> Method:
     if not (prompts := values.get("prompts")):
         return method
     if values.get("instructions"):
-        raise FbragError("usage", "--prompts and --instructions both say how to answer", "leave one of them out")
+        raise FbragError("usage", "prompts and --instructions both say how to answer", "leave one of them out")
     from fbrag_cli.methods.prompt_file import read_prompt_file
 
     limits = {name: values[name] for name in ("max_tokens", "forward_tokens") if values.get(name) and hasattr(method, name)}

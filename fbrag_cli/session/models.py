@@ -114,7 +114,7 @@ class Models:
         large: those that will answer. Raises as `check`, and what `offer`, `fetch` and `local.look` raise; before anything is
         fetched llama_unavailable.
         """
-        listener = listener or self.listener
+        listener, names = listener or self.listener, list(dict.fromkeys(names))  # one model may have both roles
         for each in filter(is_local, names):
             self.server(each, listener)
         if pair := self._offered(names, listener):

@@ -203,8 +203,8 @@ class _OpenDocument:
             self._in_styles += 1
         elif self._in_styles and not self._in_header_or_footer:
             self._style(name, attributes)
-        elif name in self._starts:
-            self._starts[name](attributes)
+        elif (action := self._starts.get(name)) is not None:
+            action(attributes)
 
     def end(self, tag: str) -> None:
         if self._skipped_depth:
@@ -218,8 +218,8 @@ class _OpenDocument:
                 self._say(text)
         elif name in _OF_STYLES:
             self._in_styles -= 1
-        elif name in self._ends and (not self._in_styles or self._in_header_or_footer):
-            self._ends[name]()
+        elif (action := self._ends.get(name)) is not None and (not self._in_styles or self._in_header_or_footer):
+            action()
 
     def data(self, data: str) -> None:
         if self._skipped_depth:

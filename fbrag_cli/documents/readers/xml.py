@@ -79,7 +79,10 @@ class Names(dict[str, str]):
 
 def attribute(attributes: Mapping[str, str], name: str) -> str:
     """Return an attribute whatever its namespace, of which Office has two; "" without it."""
-    return next((value for key, value in attributes.items() if key.rpartition("}")[2] == name), "")
+    for key, value in attributes.items():
+        if key.rpartition("}")[2] == name:
+            return value
+    return ""
 
 
 def number(text: str, otherwise: int = 0, most: int = 10**9) -> int:
