@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from glob import escape, glob
@@ -21,7 +21,7 @@ from fbrag_cli.cli.live import ProgressLine, progress_line
 from fbrag_cli.cli.method_options import MethodOptions
 from fbrag_cli.cli.options import AnswerOptions, Options, PasswordOptions, RunOptions, arguments, check_outputs
 from fbrag_cli.cli.session import open_session
-from fbrag_cli.cli.signals import ctrl_c
+from fbrag_cli.cli.signals import ctrl_c, too_late
 from fbrag_cli.cli.streams import open_output, print_after_error, read_password
 from fbrag_cli.corpus import Passage
 from fbrag_cli.errors import ExitCode, FbragError, lacking
@@ -30,7 +30,6 @@ from fbrag_cli.progress import Listener
 from fbrag_cli.query import Query
 from fbrag_cli.session.conversation import Conversation, Exchange
 from fbrag_cli.session.memory import peak_memory_mb
-from fbrag_cli.session.models import ModelPool
 from fbrag_cli.session.session import Session
 from fbrag_cli.session.settings import CacheSettings, DocumentSettings, ModelSettings
 from fbrag_cli.settings import knob
@@ -212,20 +211,13 @@ def _completed(line: str, number: int) -> str | None:
 def _loading(session: Session, talk: Talk) -> Iterator[None]:
     """Load the models while the first question is typed. What fails is reported by the question that needs them."""
     stop = Cancellation()
-    quiet, pool = Listener(cancellation=stop), session.pool
     try:
         for name in dict.fromkeys(session.names(talk.conversation.models)):
-            _begin(pool, name, quiet)
+            with suppress(FbragError):
+                session.pool.begin(name, Listener(cancellation=stop))
         yield
     finally:
         stop.request(KeyboardInterrupt())
-
-
-def _begin(pool: ModelPool, name: str, listener: Listener) -> None:
-    try:
-        pool.begin(name, listener)
-    except FbragError:
-        pass
 
 
 class _Writer(AnswerWriter):
@@ -249,10 +241,10 @@ class _Writer(AnswerWriter):
             told = as_json.answer(trace, memory_mb=peak_memory_mb())
             self._put_json({**told, "typed": self.typed, "understood": trace.question})
         elif self._form == "md":
-            self._put(section(answer_of(trace), layout_for(options), self._n_out) + "\n\n")
+            self.write(section(answer_of(trace), layout_for(options), self._n_out) + "\n\n")
         else:
             if self._n_out > 1 and not options.answer_only and not sys.stdout.isatty():
-                self._put("\n")
+                self.write("\n")
             super()._finish(trace, before)
 
 
@@ -300,7 +292,7 @@ class Talk:
         last, exchanges = self.last(), self.conversation.exchanges
         earlier = last.trace.query
         query = replace(earlier, method=reading_more(earlier.method, 1))
-        self._answer(last.typed, lambda listener: query, earlier)
+        self._answer(last.typed, lambda listener: query, last.trace)
         exchanges[-2:] = exchanges[-1:]
 
     def last(self) -> Exchange:
@@ -314,8 +306,8 @@ class Talk:
         """Whether the document does not say the answer to a question, also when more of it was read."""
         return any(each.trace.status != "answered" for each in self.conversation.exchanges)
 
-    def _answer(self, typed: str, understood: Callable[[Listener], Query], earlier: Query | None = None) -> None:
-        """Answer the query that a typed question stands for. earlier: the query with less to read that was answered before."""
+    def _answer(self, typed: str, understood: Callable[[Listener], Query], earlier: Trace | None = None) -> None:
+        """Answer the query that a typed question stands for. earlier: its answer from less."""
         with self._call(self.options.run.timeout) as cancellation:
             query = understood(Listener(progress=self._line, cancellation=cancellation))
             self._line.clear()
@@ -335,8 +327,7 @@ class Talk:
 
     def write(self, text: str) -> None:
         """Write a text to stdout."""
-        sys.stdout.write(text)
-        sys.stdout.flush()
+        self._writer.write(text)
 
     def fail(self, error: FbragError) -> None:
         """Report the error of a line. With --json it is an object, with -a an empty line: each question has one line."""
@@ -373,8 +364,7 @@ class Talk:
     def _call(self, seconds: float | None = None) -> Iterator[Cancellation]:
         """Surround a call that Ctrl-C stops, and the time limit where there is one."""
         own = Cancellation()
-        hint = "allow more seconds (--timeout), or ask for less work"
-        timer = own.after(seconds, FbragError("timeout", f"not done within {seconds:g} s", hint)) if seconds else None
+        timer = own.after(seconds, too_late(seconds)) if seconds else None
         self._running, self._presses = own, 0
         try:
             yield own

@@ -21,7 +21,7 @@ from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 from fbrag_cli.cli.argv import value_of
 from fbrag_cli.cli.completion import usable_models
 from fbrag_cli.cli.console import Console
-from fbrag_cli.cli.options import ARGUMENTS, CANCELLATION, GlobalOptions, Layer, Options, leaves, made, warn_of_unknown
+from fbrag_cli.cli.options import ARGUMENTS, CANCELLATION, GlobalOptions, Layer, Options, action, leaves, made, warn_of_unknown
 from fbrag_cli.errors import ExitCode, FbragError
 from fbrag_cli.settings import Setting, effective, knob, settings_of
 from fbrag_cli.text.printable import plural
@@ -336,23 +336,8 @@ def _show(ctx: Any, parameter: Any, asked: bool | None, *, of_all: bool) -> None
 class _HelpOptions(Options):
     group = "Global"
 
-    help: bool = knob(
-        False,
-        "show this help",
-        flags=("-h", "--help"),
-        variables=(),
-        is_eager=True,
-        expose_value=False,
-        callback=partial(_show, of_all=False),
-    )
-    help_all: bool = knob(
-        False,
-        "show this help with all options",
-        variables=(),
-        is_eager=True,
-        expose_value=False,
-        callback=partial(_show, of_all=True),
-    )
+    help: bool = action("show this help", partial(_show, of_all=False), flags=("-h", "--help"))
+    help_all: bool = action("show this help with all options", partial(_show, of_all=True))
 
 
 def _list(ctx: Any, parameter: Any, given: list[str] | None) -> list[str] | None:

@@ -23,6 +23,7 @@ from fbrag_cli.cli.signals import limit_time
 from fbrag_cli.errors import ExitCode, FbragError
 from fbrag_cli.installation import extra
 from fbrag_cli.methods.registry import DEFAULT, PLAIN, PRESETS, names
+from fbrag_cli.query import DEFAULT_RETRIEVER
 from fbrag_cli.session.settings import CacheSettings, ModelSettings
 from fbrag_cli.settings import knob
 from fbrag_cli.storage.files import files_of, not_writable, whole_file
@@ -57,7 +58,7 @@ class EvalOptions(Options):
     )
     preset_fast: bool = knob(False, "short for --preset fast", flags=("--fast",), variables=())
     preset_thorough: bool = knob(False, "short for --preset thorough", flags=("--thorough",), variables=())
-    retriever: list[str] = knob(("bm25",), RETRIEVER, metavar="NAMES", varies="", **_LISTED)
+    retriever: list[str] = knob((DEFAULT_RETRIEVER,), RETRIEVER, metavar="NAMES", varies="", **_LISTED)
     chunk_words: int | None = knob(None, CHUNK_WORDS, minimum=1)
     retrieval_only: bool = knob(False, "answer nothing: needs no large model", group="Run", variables=())
     prompts: str | None = knob(

@@ -93,6 +93,11 @@ def argument(help: str, metavar: str, *, default: Any = MISSING, autocompletion:
     return knob(None if required else default, help, group=ARGUMENTS, metavar=metavar, variables=(), **about)
 
 
+def action(help: str, callback: Callable[..., Any], *, default: bool | None = False, **about: Any) -> Any:
+    """A field that is an option which is obeyed at once, and has no value for the command. callback: obeys it."""
+    return knob(default, help, variables=(), is_eager=True, expose_value=False, callback=callback, **about)
+
+
 #: The group of what is no option.
 ARGUMENTS = "Arguments"
 

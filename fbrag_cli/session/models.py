@@ -222,7 +222,7 @@ class ModelPool:
         self._verbose, self._at_once = verbose, 1
         self._generators: Pool[tuple[Path | str, Path | None], Any] = Pool(stage="load")
         self._parts: Pool[tuple[str, object], Any] = Pool()
-        self._reported: set[tuple[Path | str, Path | None]] = set()  # models of which the user was told what to know
+        self._reported: set[tuple[Path | str, Path | None]] = set()  # models whose problems the user has been told
 
     def run_at_once(self, n: int) -> None:
         """Let each model run the calls of up to `n` threads in common batches; of fewer where memory is short."""
