@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,11 +15,6 @@ from fbrag_cli.errors import EXIT_CODES
 from fbrag_cli.evaluation.datasets import load_examples
 from fbrag_cli.training.rows import read_material
 from tests.conftest import INQUIRY, ROOT, Run
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 DOCS = ROOT / "docs"
 
@@ -66,7 +61,7 @@ def test_every_key_of_a_row_is_one_that_the_code_reads(title: str, module: str) 
 def test_the_extras_are_those_of_the_project() -> None:
     with open(ROOT / "pyproject.toml", "rb") as file:
         extras = tomllib.load(file)["project"]["optional-dependencies"].keys() - {"test", "test-all", "lint"}
-    assert set(re.findall(r"pip install -e '\.\[(\w+)\]'", section("machine.md", "Extras"))) == extras
+    assert set(re.findall(r"pip install -e '\.\[(\w+)\]'", section("install.md", "Extras"))) == extras
 
 
 # -- JSON ----------------------------------------------------------------------------------------------------------------------

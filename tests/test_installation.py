@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -12,11 +13,6 @@ import pytest
 from fbrag_cli import installation
 from fbrag_cli.installation import extra, pip_install
 from tests.conftest import ROOT
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 PIP = f"{shlex.quote(sys.executable)} -m pip install"
 

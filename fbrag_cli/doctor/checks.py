@@ -37,7 +37,7 @@ _SIMD = {
     **{"AVX": "avx", "AVX2": "avx2", "FMA": "fma", "AVX512": "avx512f", "AVX512_VNNI": "avx512_vnni"},
     **{"NEON": "asimd", "DOTPROD": "asimddp", "MATMUL_INT8": "i8mm", "SVE": "sve"},
 }
-_AVX512_GAIN = 1.8  # measured: docs/machine.md
+_AVX512_GAIN = 1.8  # measured: docs/install.md
 _SERVER_SECONDS = 10  # until a server has to answer
 _SHOWN = re.compile(
     r"FBRAG_.*|HF_.*|CUDA_VISIBLE_DEVICES|NO_COLOR|FORCE_COLOR|SSL_CERT_(FILE|DIR)|PIP_(INDEX_URL|CERT)|UV_(INDEX|INDEX_URL|DEFAULT_INDEX)|(https?|all|no)_proxy",

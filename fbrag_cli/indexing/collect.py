@@ -200,7 +200,7 @@ class _Run:
         for i in [i for i, path in jobs.items() if path == "-"]:
             try:
                 jobs[i] = read_source("-", self.stdin)  # a child has no stdin
-            except FbragError as error:  # noqa: PERF203  # stdin is named once
+            except FbragError as error:  # stdin is named once
                 del jobs[i]
                 yield i, Failure("error", error.message, error)
         positions = list(jobs)

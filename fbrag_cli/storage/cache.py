@@ -236,7 +236,7 @@ class Cache:
         for entry in self.entries(kind, older_than):
             try:
                 freed += entry.bytes if self._folder.remove(entry.path) else 0
-            except OSError as error:  # noqa: PERF203
+            except OSError as error:
                 failures.append(error)
         self._folder.remove_abandoned()
         if failures:

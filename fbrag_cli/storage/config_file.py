@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -91,10 +90,8 @@ def _read(file: ConfigFile) -> str | None:
 
 
 def _parse(text: str, path: Path) -> dict[str, Any]:
-    if sys.version_info >= (3, 11):
-        import tomllib
-    else:
-        import tomli as tomllib
+    import tomllib
+
     try:
         table: dict[str, Any] = tomllib.loads(text)
         return table

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from functools import cache, lru_cache
 from pathlib import Path
@@ -104,10 +103,8 @@ def _text(language: str, key: str) -> str:
 
 @cache
 def _languages() -> dict[str, dict[str, str]]:
-    if sys.version_info >= (3, 11):
-        import tomllib
-    else:
-        import tomli as tomllib
+    import tomllib
+
     return tomllib.loads(Path(__file__).with_name("languages.toml").read_text("utf-8"))
 
 

@@ -73,7 +73,7 @@ def test_the_layers_of_a_suggested_pair_all_go_on_the_gpu() -> None:
 
 
 def test_the_page_on_machines_has_the_pairs_that_are_suggested() -> None:
-    page = (ROOT / "docs" / "machine.md").read_text("utf-8")
+    page = (ROOT / "docs" / "install.md").read_text("utf-8")
     rows = [
         [cell.strip() for cell in line.split("|")[1:-1]] for line in page.splitlines() if line.startswith(("| CPU,", "| GPU,"))
     ]

@@ -13,6 +13,7 @@ import random
 import re
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 from functools import cache
@@ -20,7 +21,6 @@ from queue import Empty, SimpleQueue
 from threading import Lock, Thread
 from typing import Any, TypeVar
 
-import anyio
 import httpx2
 
 from fbrag_cli.cancellation import Cancellation
@@ -150,7 +150,7 @@ class ServerRequest:
         self._n_tokens = (body or {}).get("n", 1) * (body or {}).get("max_tokens", 1)  # at most, of all samples
         self._first = host.patience.known if body is None else host.patience.first
         self._begun = False  # whether something of the reply has come
-        self._limit: anyio.CancelScope  # while it runs
+        self._limit: asyncio.Timeout  # while it runs
 
     async def run(self) -> None:
         """Send the request, and pass on what comes.
@@ -159,15 +159,16 @@ class ServerRequest:
         FbragError `server_failed` or `prompt_too_long`; RefusedError where the server does not take the request as it is;
         BrokenError.
         """
-        with anyio.move_on_after(self._first) as self._limit:
-            for attempt in range(1, _ATTEMPTS + 1):
-                try:
-                    return await self._attempt()
-                except (_TryAgain, httpx2.TransportError) as error:
-                    failed = error
-                except (httpx2.HTTPError, httpx2.InvalidURL, ValueError) as error:
-                    raise self._host.error(_reason(error), _IN_V1) from None
-                await self._wait(attempt, failed)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._first) as self._limit:
+                for attempt in range(1, _ATTEMPTS + 1):
+                    try:
+                        return await self._attempt()
+                    except (_TryAgain, httpx2.TransportError) as error:
+                        failed = error
+                    except (httpx2.HTTPError, httpx2.InvalidURL, ValueError) as error:
+                        raise self._host.error(_reason(error), _IN_V1) from None
+                    await self._wait(attempt, failed)
         if self._begun:
             raise self._broken(f"no token for {self._host.patience.idle:g} s")
         raise self._host.error(f"no reply within {self._first:g} s", "see the server's log; is it overloaded?")
@@ -187,7 +188,7 @@ class ServerRequest:
         seconds = min(max(seconds, getattr(failed, "seconds", 0)), _LONGEST_WAIT)
         if seconds > _NOTED_WAIT:
             host.warn(f"{host.address.origin}: {reason}; asking again in {seconds:.0f} s")
-        self._limit.deadline += seconds
+        self._limit.reschedule((self._limit.when() or 0) + seconds)
         await asyncio.sleep(seconds)
 
     def _broken(self, reason: str) -> BrokenError:
@@ -256,7 +257,8 @@ class ServerRequest:
         took = self._take(item)
         self._begun = self._begun or took in (Took.WRITING, Took.ENDED)
         if took in (Took.READING, Took.WRITING):
-            self._limit.deadline = anyio.current_time() + (self._host.patience.idle if self._begun else self._first)
+            seconds = self._host.patience.idle if self._begun else self._first
+            self._limit.reschedule(asyncio.get_running_loop().time() + seconds)
         return took
 
 
