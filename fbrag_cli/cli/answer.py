@@ -124,7 +124,7 @@ def answer(
     earlier: the same question with less to read, which was answered before; a query of it is retrieved again. more: what the user
     types to read more, "" if that is not possible; it is tried by retrieving again. For both the samples are in memory.
     """
-    from fbrag_cli.render.text import summary
+    from fbrag_cli.render.text import last_line, summary
 
     line, console = writer.line, writer.console
     listener, silent = Listener(progress=writer.event, cancellation=cancellation), Listener(cancellation=cancellation)
@@ -139,12 +139,13 @@ def answer(
     writer.finish(trace, before)
     keep(line.forecast, session, trace.method, trace)
     if trace.truncated:
-        console.warning(f"the answer was cut at {trace.method.max_tokens} tokens (--max-tokens)")
-    console.info(summary(trace, session.device), dim=True)
+        console.warning(f"the answer was cut off at {trace.method.max_tokens} tokens; raise --max-tokens for more")
+    console.info(summary(trace, session.device), level=1, dim=True)
+    console.info(last_line(trace, session.device), dim=True)
     if earlier and trace.context == before:
-        console.info("there is nothing more to read: all that scores was read before")
+        console.info("nothing more to read: every matching passage has been read")
     elif more and trace.status == "not_found":
         larger = query.method.with_more(1)
         if larger and session.retrieve(replace(query, method=larger), silent).context != trace.context:
-            console.hint(f"to read the next passages: {more}")
+            console.hint(f"to search further: {more}")
     return trace

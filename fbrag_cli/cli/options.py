@@ -182,11 +182,11 @@ class AnswerOptions(Options):
 
     answer_only: bool = knob(False, "print the answer and nothing else", flags=("-a", "--answer-only"))
     sources: Literal["cited", "all", "none"] = knob(
-        "cited", "print the cited sources with their lines and the others in a line each, all with their lines, or none"
+        "cited", "sources to print: cited (and the locations of the others), all, or none"
     )
     context: int = knob(
-        1,
-        "lines around the sentence of a source, of prose to the end of a sentence; 0: the sentence alone",
+        0,
+        "lines to print before and after the sentence of a source",
         flags=("-C", "--context"),
         minimum=0,
     )

@@ -15,12 +15,14 @@ from fbrag_cli.text.spans import Span
 from fbrag_cli.text.words import word_spans
 from fbrag_cli.trace import Trace
 
-#: Where no text of the document was read.
+#: Says that no text of the document was read.
 OWN_KNOWLEDGE = "from the model's own knowledge, not from the document"
-#: How the command line gives an answer that the chunks do not show.
-ANYWAY = " (--answer-anyway gives it)"
-#: Where an answer was given, and no sentence earns a citation.
-UNPROVED = "no sentence of the sources shows this"
+#: How the command line prints an answer that the sources do not support.
+ANYWAY = " (use --answer-anyway to print it)"
+#: The heading of sources before there is an answer.
+SELECTED = "Selected chunks"
+#: Says that no sentence earns a citation.
+UNSUPPORTED = "no source supports this answer"
 
 _PROPOSED = 200  # characters of an answer that the chunks do not show
 _SAID = 60  # characters of the answer of a sample
@@ -55,30 +57,35 @@ class Source:
 class Answer:
     """What is shown of a Trace.
 
-    declined: whether the document does not say. missing_terms: says which words of the question stand nowhere; "" without any.
-    head: stands before an unsure answer, else "". text: the answer in full, printable. claims: its sentences, with numbers of
-    sources. heading: of `sources`, which stand in the order of their numbers, or of their ranks before the answer. own_knowledge:
-    whether no text of the document was read. sample_answers: what the samples answered, of an unsure answer. unsupported_answer:
-    the model's answer where the document does not say. uncited: whether no sentence shows the answer. unsupported_terms: its
-    words that stand in no source. grounds: what it rests on, a few words each. cut: says that it was cut at its length limit,
+    declined: whether no answer was found. head: precedes an answer of low confidence, else "". text: the answer in full,
+    printable. claims: its sentences, with numbers of sources. heading: of `sources`, which are in the order of their numbers, or
+    of their ranks before the answer. own_knowledge: whether no text of the document was read. missing_terms: words of a question
+    without an answer that are not in the document. sample_answers: other answers of the samples, if confidence is low.
+    unsupported_answer: the model's answer if none was found. uncited: whether no sentence supports the answer. unsupported_terms:
+    its words that are in no source. grounds: what it rests on, a few words each. cut: says that it was cut at its length limit,
     else "".
     """
 
     question: str
     declined: bool
-    missing_terms: str
     head: str
     text: str
     claims: tuple[Claim, ...]
     heading: str
     sources: tuple[Source, ...]
     own_knowledge: bool
+    missing_terms: str
     sample_answers: str
     unsupported_answer: str
     uncited: bool
     unsupported_terms: tuple[str, ...]
     grounds: tuple[str, ...]
     cut: str
+
+    @property
+    def answered(self) -> bool:
+        """Whether the answer, or that there is none, is known: before, the sources have ranks and no numbers."""
+        return self.heading != SELECTED
 
     @property
     def pieces(self) -> Iterator[tuple[str, tuple[int, ...]]]:
@@ -96,20 +103,23 @@ class Answer:
         return tuple(each.number for each in self.sources if each.shows == "best" and each.number)
 
     def notes(self, *, anyway: str = ANYWAY, sources: bool = True) -> Iterator[str]:
-        """Yield a line for each thing that is to be known beside the answer.
+        """Yield what else is to be known: of no answer, what is missing and what was withheld; of an answer, the best reason to
+        doubt it.
 
-        anyway: follows an answer that the document does not say. sources: whether the sources are shown, of which some speak.
+        anyway: follows a withheld answer. sources: whether the sources are shown.
         """
         if self.own_knowledge:
             yield f"The answer is {OWN_KNOWLEDGE}."
-        if self.sample_answers:
-            yield f"The looks ahead said: {self.sample_answers}"
+        if self.missing_terms:
+            yield self.missing_terms
         if self.unsupported_answer:
-            yield f"Proposed, but not shown by the chunks: {one_line(self.unsupported_answer, _PROPOSED)}{anyway}"
-        if sources and self.uncited:
-            yield UNPROVED
-        if sources and self.unsupported_terms:
-            yield f"in no source: {_first(self.unsupported_terms)}"
+            yield f"Unsupported answer: {one_line(self.unsupported_answer, _PROPOSED)}{anyway}"
+        if self.sample_answers:
+            yield f"The forward samples say something else: {self.sample_answers}"
+        elif sources and self.uncited:
+            yield f"{UNSUPPORTED[0].upper()}{UNSUPPORTED[1:]}."
+        elif sources and self.unsupported_terms:
+            yield f"Not in the sources: {_first(self.unsupported_terms)}"
 
 
 def answer_of(trace: Trace) -> Answer:
@@ -142,18 +152,18 @@ def answer_of(trace: Trace) -> Answer:
         )
         for rank in order
     ]
-    heading = "Selected chunks" if trace.status == "retrieved" else "Closest" if declined or cited.uncited else "Sources"
+    heading = SELECTED if trace.status == "retrieved" else "Closest passage" if declined or cited.uncited else "Sources"
     return Answer(
         question=trace.question,
         declined=declined,
-        missing_terms=_absent(trace),
         head=f"{sentence(_asked_in(trace.question), 'not_sure')} " if trace.verdict.low_confidence else "",
         text=said_of(trace),
         claims=tuple(replace(each, sources=tuple(numbers[rank] for rank in each.sources)) for each in cited.claims),
         heading=heading,
         sources=tuple(sources),
         own_knowledge=not trace.from_document,
-        sample_answers=_looks(trace) if trace.verdict.low_confidence else "",
+        missing_terms=_missing(trace) if declined else "",
+        sample_answers=_others(trace) if trace.verdict.low_confidence else "",
         unsupported_answer=(trace.answer or "") if declined else "",
         uncited=cited.uncited,
         unsupported_terms=cited.unsupported_terms,
@@ -163,7 +173,7 @@ def answer_of(trace: Trace) -> Answer:
 
 
 def said_of(trace: Trace) -> str:
-    """Return the answer in full, printable: that the document does not say, where it does not."""
+    """Return the answer in full, printable; or that none was found, in the question's language."""
     if trace.status == "not_found":
         return sentence(_asked_in(trace.question), "not_found")
     return printable(trace.answer or "")
@@ -180,9 +190,9 @@ def agreement(trace: Trace) -> str:
 def _grounds(trace: Trace, n_cited: int) -> Iterator[str]:
     """Yield what an answer rests on: the sources that show it, the samples that agree, the confidence."""
     if n_cited:
-        yield f"shown by {'source' if n_cited == 1 else 'sources'} {', '.join(map(str, range(1, n_cited + 1)))}"
+        yield f"supported by {'source' if n_cited == 1 else 'sources'} {', '.join(map(str, range(1, n_cited + 1)))}"
     if trace.citations.uncited:
-        yield UNPROVED
+        yield UNSUPPORTED
     if not trace.from_document:
         yield OWN_KNOWLEDGE
     if agree := agreement(trace):
@@ -199,15 +209,16 @@ def _score(trace: Trace, passage: Passage) -> str:
     return f"{score / best:.2f} ({score:.2f})" if best > 0 else f"{score:.2f}"
 
 
-def _absent(trace: Trace) -> str:
+def _missing(trace: Trace) -> str:
     where = "document" if len(trace.corpus.documents) == 1 else "documents"
-    verb = "stands" if len(trace.missing_terms) == 1 else "stand"
-    return f"{_first(trace.missing_terms)} {verb} nowhere in the {where}" if trace.missing_terms else ""
+    return f"Not in the {where}: {_first(trace.missing_terms)}" if trace.missing_terms else ""
 
 
-def _looks(trace: Trace) -> str:
-    """Return the answers of the forward samples, each once, in a line; "" without any."""
-    return "; ".join(dict.fromkeys(one_line(sample.answer, _SAID).rstrip(".") for sample in trace.samples if sample.answer))
+def _others(trace: Trace) -> str:
+    """Return the answers of the forward samples that differ from the answer, each once, in a line; "" without any."""
+    said = (one_line(sample.answer, _SAID).rstrip(".") for sample in trace.samples if sample.answer)
+    given = one_line(trace.answer or "").casefold()
+    return "; ".join(each for each in dict.fromkeys(said) if each.casefold() not in given and given not in each.casefold())
 
 
 def _first(words: Sequence[str]) -> str:

@@ -33,7 +33,6 @@ def markdown(answer: Answer, layout: Layout, prefix: str = "") -> str:
 
     others = [source.number for source in answer.sources if source.number not in answer.cited]
     parts = [
-        *filter(None, [escaped_line(answer.missing_terms)]),
         escaped(answer.head) + "".join(escaped(piece) + marks(numbers) for piece, numbers in answer.pieces),
         *map(escaped_line, answer.notes()),
     ]
@@ -62,8 +61,6 @@ def chat_message(answer: Answer, folder: str = "") -> Iterator[str]:
     each is a paragraph of one line that no renderer takes for anything else, above all not for the address of a link. folder: is
     left out at the beginning of places; with a slash at its end, or "" for none.
     """
-    if answer.missing_terms:
-        yield f"{_note(answer.missing_terms)}\n\n"
     yield markup_free(answer.head)
     end = 0
     for piece, numbers in answer.pieces:

@@ -43,17 +43,22 @@ _FULL = 0.8  # of the width: a line was cut if it and the next one's first word 
 _INK = re.compile(r"\S")
 
 
-def place(passage: Passage) -> str:
-    """Return where a passage stands, for citations: `book.txt:120-148`, `book.epub:123 (Chapter 3)` or `book.pdf p. 12`."""
+def location(passage: Passage) -> tuple[str, str, str]:
+    """Return the name of a passage's document, "page" or "line", and its numbers: `12` or `39-41`."""
     document, start, end = passage.document, passage.start, passage.end
+    pages = pages_of(document, start, end)
+    first, last = pages or lines_of(document, start, end)
     name = one_line(document.name)  # a line end in it would make the rest look like another source
-    if pages := pages_of(document, start, end):
-        first, last = pages
-        return f"{name} p. {first}" if first == last else f"{name} pp. {first}-{last}"
-    first, last = lines_of(document, start, end)
-    section = section_of(document, start, end)
-    lines = f"{name}:{first}" if first == last else f"{name}:{first}-{last}"
-    return lines + (f" ({one_line(section.title, _LONGEST_TITLE)})" if section else "")
+    return name, "page" if pages else "line", str(first) if first == last else f"{first}-{last}"
+
+
+def place(passage: Passage) -> str:
+    """Return the location of a passage, for citations: `book.txt:120-148`, `book.epub:123 (Chapter 3)` or `book.pdf p. 12`."""
+    name, unit, numbers = location(passage)
+    if unit == "page":
+        return f"{name} {'pp.' if '-' in numbers else 'p.'} {numbers}"
+    section = section_of(passage.document, passage.start, passage.end)
+    return f"{name}:{numbers}" + (f" ({one_line(section.title, _LONGEST_TITLE)})" if section else "")
 
 
 def link(passage: Passage) -> str:
@@ -78,11 +83,11 @@ def duplicates(trace: Trace, source: Passage) -> Iterator[Passage]:
 
 
 def also_in(trace: Trace, source: Passage) -> str:
-    """Return where the text of a source stands as well, to follow its place: `, also in b.txt:1-9`; "" where it has no copies."""
+    """Return where the text of a source is repeated, to follow its place: `, repeated at b.txt:1-9`; "" if it is not."""
     named = [place(copy) for copy in islice(duplicates(trace, source), _COPIES)]
     if (more := len(trace.selection.duplicates.get(source.position, ())) - _COPIES) > 0:
         named.append(plural(more, "other place"))
-    return f", also in {', '.join(named)}" if named else ""
+    return f", repeated at {', '.join(named)}" if named else ""
 
 
 def in_part(trace: Trace) -> bool:
@@ -140,7 +145,7 @@ def shown_lines(passage: Passage, columns: int = LONGEST_LINE, within: Passage |
     line on. within: the part of the passage that is shown; None for all.
     """
     text, shown = passage.document.text, within or passage
-    joins, found = text[max(passage.start, shown.start - 1) : shown.start] not in ("", "\n"), list[Passage]()
+    joins, found = text[max(0, shown.start - 1) : shown.start] not in ("", "\n"), list[Passage]()
     for first, end in _paragraphs(passage, columns, joins=joins):
         if end >= shown.start and first <= shown.end:
             first, end = max(first, shown.start), min(end, shown.end)

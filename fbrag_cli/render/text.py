@@ -8,23 +8,22 @@ from typing import Literal
 
 from fbrag_cli.corpus import Passage
 from fbrag_cli.render.answer import OWN_KNOWLEDGE, Answer, Source, agreement
-from fbrag_cli.render.passages import LONGEST_LINE, in_part, line_text, link, place, said_from, shown_lines, surrounded
+from fbrag_cli.render.passages import LONGEST_LINE, in_part, line_text, link, location, place, shown_lines, surrounded
 from fbrag_cli.text.printable import plural
-from fbrag_cli.text.table import width_of
-from fbrag_cli.text.terminal import ACCENT, BOLD, DIM, Styled, truncate
+from fbrag_cli.text.terminal import ACCENT, BOLD, DIM, Styled
 from fbrag_cli.trace import Stage, Trace
 
 _MARGIN = "    "  # before a line of a source
 _LEAST = 20  # columns of such a line in the narrowest terminal
-_ONE_LINE = 60  # columns of a source that is not shown in full: a line on a narrow terminal
-_BEGINNING = 30  # columns at least of the beginning of its sentence
+_NEW = " (added by --more)"
+_LONG = 10  # seconds that are told without a fraction
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
     """How much of each source is shown, and how: `context` lines around the sentence, or the `full` chunk.
 
-    sources: "cited": lines of the cited ones, and a line for each other one; "all": lines of all; "none". columns: of the
+    sources: "cited": lines of the cited ones, and the locations of the others; "all": lines of all; "none". columns: of the
     terminal; None off one. linked: whether places are links.
     """
 
@@ -50,52 +49,71 @@ class Layout:
 
 
 def text(answer: Answer, layout: Layout, before: Sequence[Passage] = ()) -> str:
-    """Return the answer with its notes and its sources, a blank line between them.
+    """Return the answer, the sources that it cites, why to doubt it, and where else it was read, a blank line between them.
 
-    The words that stand nowhere come first. before: what an earlier answer was from, where there was one.
+    Without an answer, what is missing comes first. before: what an earlier answer was from, if there was one.
     """
     with_sources = layout.sources != "none"
-    notes = "\n".join(answer.notes(sources=with_sources))
-    parts = Styled(answer.missing_terms), cited_answer(answer, sources=with_sources), Styled(notes)
-    blocks = [layout.printed(part) for part in parts if part.text]
-    return "\n\n".join([*blocks, *([sources(answer, layout, before)] if with_sources and answer.sources else [])])
+    notes = layout.printed(Styled("\n".join(answer.notes(sources=with_sources))))
+    shown = [*sources(answer, layout, before)] if with_sources else []
+    others = [also_read(answer, layout, before)] if with_sources else []
+    found = [notes, *shown] if answer.declined else [*shown, notes]
+    return "\n\n".join(filter(None, [layout.printed(cited_answer(answer, sources=with_sources)), *found, *others]))
 
 
 def cited_answer(answer: Answer, *, sources: bool = True) -> Styled:
-    """Return the answer, bold: its head if it is unsure, then each sentence with the numbers of the sources that show it."""
+    """Return the answer, bold: its head if confidence is low, then each sentence with the numbers of its sources."""
     styled = Styled().add(answer.head, BOLD)
     for piece, numbers in answer.pieces:
         styled.add(piece, BOLD).add(" " + "".join(f"[{number}]" for number in numbers) if sources and numbers else "")
     return styled
 
 
-def sources(answer: Answer, layout: Layout, before: Sequence[Passage] = ()) -> str:
-    """Return what was read: the sources that are shown with their lines, then a line for each other one, best first.
+def sources(answer: Answer, layout: Layout, before: Sequence[Passage] = ()) -> Iterator[str]:
+    """Yield the sources that are shown with their lines: those that the answer cites, or the closest passage, or all.
 
-    The sentence of a cited source is marked, and what shows the answer in it; where the document does not say, the sentence that
-    is nearest. before: as for `text`; what has no part of it is marked as new.
+    The sentence that supports the answer is marked, and the words of it. before: as for `text`; other passages are marked as new.
     """
-    in_full, others = [], []
     for source in answer.sources:
-        named, news = layout.shown(source), _news(source.passage, before)
-        head = Styled().add(f"[{source.number}] ").add(place(named), link=link(named) if layout.linked else "")
-        if source.shows or layout.sources == "all" or layout.full:
-            head.add(source.also_in).add(f"   {source.score}", DIM).add(news)
-            lines = [_line(source, line, layout) for line in layout.lines(source)]
-            in_full.append("\n".join([layout.printed(head, _MARGIN), *lines]))
-        else:
-            room = max(_BEGINNING, _ONE_LINE - width_of(head.text) - len(news) - 2)
-            head.add(f"{news}  {truncate(said_from(source.passage, source.sentence), room)}")
-            head.style(0, len(head.text), DIM)
-            others.append(layout.printed(head, _MARGIN))
-    in_full[:1] = [f"{answer.heading}:\n{in_full[0]}"]
-    return "\n\n".join([*in_full, *(["\n".join(others)] if others else [])])
+        if not _is_shown(source, layout):
+            continue
+        named = layout.shown(source)
+        head = Styled("" if source.shows in ("best", "") or not answer.answered else f"{answer.heading}: ")
+        head.add(f"[{source.number}] " if not head.text and source.number else "")
+        head.add(place(named), link=link(named) if layout.linked else "").add(source.also_in)
+        head.add(_NEW if _is_new(source.passage, before) else "")
+        yield "\n".join([layout.printed(head, _MARGIN), *(_line(source, line, layout) for line in layout.lines(source))])
+
+
+def also_read(answer: Answer, layout: Layout, before: Sequence[Passage] = ()) -> str:
+    """Return the locations of the other sources, best first, in a line for each document and for what is new; "" without any."""
+    several = len({id(source.passage.document) for source in answer.sources}) > 1
+    lines: dict[tuple[str, str, bool], list[str]] = {}
+    for source in answer.sources:
+        if not _is_shown(source, layout):
+            name, unit, numbers = location(layout.shown(source))
+            lines.setdefault((name if several else "", unit, _is_new(source.passage, before)), []).append(numbers)
+    told = []
+    for (name, unit, is_new), numbers in lines.items():
+        several_of = len(numbers) > 1 or "-" in numbers[0]
+        where = f"{name} {unit}{'s' if several_of else ''} {' · '.join(dict.fromkeys(numbers))}".strip()
+        told.append(layout.printed(Styled().add(f"also read: {where}{_NEW if is_new else ''}", DIM), _MARGIN))
+    return "\n".join(told)
+
+
+def last_line(trace: Trace, device: str) -> str:
+    """Return what the person who waited wants to know: seconds, and how many samples agree. device: as for `summary`."""
+    seconds = sum(stage.seconds for stage in trace.stages)
+    waited = f"{seconds:.0f} s" if seconds >= _LONG else f"{seconds:.1f} s"
+    on = f" on {device.partition(',')[0]}" if device else ""
+    parts = ["cached answer (--again to ask again)" if "answer" in trace.cached else f"{waited}{on}", agreement(trace)]
+    return " · ".join(filter(None, parts))
 
 
 def summary(trace: Trace, device: str) -> str:
-    """Return what happened, on one line. device: where the models ran, "" where none did."""
+    """Return what each stage did, on one line. device: where the models ran, "" if none did."""
     stages = {stage.name: stage for stage in trace.stages}
-    parts = [f"{len(trace.retrieved)} recalled"] if trace.retrieved else []
+    parts = [f"{len(trace.retrieved)} retrieved"] if trace.retrieved else []
     if forward := stages.get("forward"):
         cost = "from the cache" if "samples" in trace.cached else f"in {forward.seconds:.1f} s ({_read(forward)})"
         parts.append(f"{plural(len(trace.samples), 'sample')} {cost}")
@@ -136,19 +154,23 @@ def surroundings(trace: Trace, source: Source, columns: int | None, *, colored: 
 
 
 def _read(stage: Stage) -> str:
-    thought = f", {stage.reasoning_tokens:,} of thought" if stage.reasoning_tokens else ""
+    thought = f", {stage.reasoning_tokens:,} for reasoning" if stage.reasoning_tokens else ""
     return f"{stage.prompt_tokens - stage.cached_tokens:,} tokens read{thought}"
 
 
-def _news(passage: Passage, before: Sequence[Passage]) -> str:
+def _is_shown(source: Source, layout: Layout) -> bool:
+    return bool(source.shows) or layout.sources == "all" or layout.full
+
+
+def _is_new(passage: Passage, before: Sequence[Passage]) -> bool:
     read = any(each.position == passage.position and each.start < passage.end and passage.start < each.end for each in before)
-    return " (new)" if before and not read else ""
+    return bool(before) and not read
 
 
 def _line(source: Source, line: Passage, layout: Layout) -> str:
-    """Return a line of a source with its margin: the sentence bold, or pointed at, and the words that show it in color."""
+    """Return a line of a source with its margin: the sentence bold or pointed at, if more is shown, and its words in color."""
     shown, points = Styled().add(line_text(line)), False
-    if source.sentence and source.shows in ("best", "closest"):
+    if source.sentence and source.shows in ("best", "closest") and (layout.context or layout.full):
         start, end = max(source.sentence.start, line.start), min(source.sentence.end, line.end)
         shown.style(start - line.start, end - line.start, BOLD)
         points = start < end and not layout.colored
