@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import stat
 from dataclasses import dataclass
 
 from fbrag_cli.cli.options import ParallelOptions, arguments, option
@@ -14,19 +12,18 @@ PORT = 8377
 
 _UNIT_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _SITE = re.compile(r"(https?://([a-z0-9.-]+|\[[0-9a-f:]+\])(:[0-9]+)?)|([a-z-]+-extension://[\w-]+)")
-_LEAST_TOKEN = 16  # characters
 
 
 @dataclass(frozen=True, slots=True)
 class ListenOptions(ParallelOptions):
     documents: list[str] = arguments("documents and folders to serve", "DOC...")
     host: str | None = option(
-        None, "--host", help="address to listen on over TCP (127.0.0.1)", group="Listen", metavar="ADDRESS", envvar=None
+        None, "--host", help="address to listen on (127.0.0.1)", group="Listen", metavar="ADDRESS", envvar=None
     )
     port: int | None = option(
         None,
         "--port",
-        help=f"port to listen on over TCP; 0 for any that is free ({PORT}, else any)",
+        help=f"port to listen on; 0 for any that is free ({PORT}, else any)",
         group="Listen",
         metavar="N",
         min=0,
@@ -36,14 +33,14 @@ class ListenOptions(ParallelOptions):
     token_file: str | None = option(
         None,
         "--token-file",
-        help="file with the token that clients over TCP send; other addresses than loopback need one",
+        help="file with the token that clients send (one of the user, made once)",
         group="Listen",
         metavar="FILE",
     )
     origin: list[str] = option(
         (),
         "--origin",
-        help="a site whose pages may ask over TCP, as https://chat.example; may be given several times (none)",
+        help="a site whose pages may ask, such as https://chat.example; may be given several times (none)",
         group="Listen",
         metavar="URL",
     )
@@ -66,7 +63,7 @@ class ListenOptions(ParallelOptions):
     idle: str = option(
         "15m",
         "--idle",
-        help="free models and then end after so long without a request: 90s, 15m, 1h, or never (15m)",
+        help="free models that nobody has used for so long: 90s, 15m, 1h, or never (15m)",
         group="Run",
         metavar="TIME",
     )
@@ -100,21 +97,3 @@ class ListenOptions(ParallelOptions):
             if not _SITE.fullmatch(each.lower()):
                 raise FbragError("usage", f"--origin {each} is no site", "name it without a path, as https://chat.example")
         return frozenset(each.lower() for each in self.origin)
-
-    @property
-    def token(self) -> str | None:
-        """The token of --token-file, None without one. Raises FbragError `usage` for a file that holds none, or that other users
-        can read."""
-        if self.token_file is None:
-            return None
-        where, make = f"--token-file {self.token_file}", "(umask 077; openssl rand -hex 32 > FILE)"
-        try:
-            with open(self.token_file, "rb") as file:
-                mode, content = os.fstat(file.fileno()).st_mode, file.read(10_000)
-        except (OSError, ValueError) as error:
-            raise FbragError("usage", f"{where} cannot be read: {getattr(error, 'strerror', error)}", make) from None
-        if os.name == "posix" and stat.S_ISREG(mode) and mode & 0o077:
-            raise FbragError("usage", f"{where}: other users can read it", f"chmod 600 {self.token_file}")
-        if not re.fullmatch(rb"[!-~]{%d,4096}" % _LEAST_TOKEN, content.strip()):
-            raise FbragError("usage", f"{where} holds no token: {_LEAST_TOKEN} or more letters, digits and signs", make)
-        return content.strip().decode()

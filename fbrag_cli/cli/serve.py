@@ -4,43 +4,32 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable
+from contextlib import ExitStack, closing
+from dataclasses import asdict, dataclass
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from fbrag_cli.cli.console import Console
 from fbrag_cli.cli.groups import takes
 from fbrag_cli.cli.listen import PORT, ListenOptions
 from fbrag_cli.cli.options import PasswordOptions, option
 from fbrag_cli.cli.session import open_session
+from fbrag_cli.cli.signals import Terminated
 from fbrag_cli.cli.streams import read_password
 from fbrag_cli.errors import ExitCode, FbragError
 from fbrag_cli.methods.registry import DEFAULT, find_method
 from fbrag_cli.session.settings import CacheSettings, DocumentSettings, ModelSettings
-from fbrag_cli.text.printable import one_line
+from fbrag_cli.text.printable import dumps, one_line
 
 if TYPE_CHECKING:
-    import socket
-
-    from fbrag_cli.serving.lifetime import Lifetime
-    from fbrag_cli.serving.process.entrance import Entrance
-
-    Listener = tuple[socket.socket, Entrance | None]
+    from fbrag_cli.serving.process.access import Access
+    from fbrag_cli.serving.process.running import Running
 
 
 @dataclass(frozen=True, slots=True)
 class ServeOptions(ListenOptions):
-    socket: str | None = option(
-        None,
-        "--socket",
-        help="Unix socket to listen on (serve.sock in the user's folder for sockets)",
-        group="Listen",
-        metavar="PATH",
-        once=True,
-    )
     open: bool = option(False, "--open", help="open the page in the browser, as fbrag ui does", group="Output", envvar=None)
     json: bool = option(False, "--json", help="of serve status: one JSON object", group="Output", envvar=None)
 
@@ -59,9 +48,9 @@ class ServerSettings:
 def serve(console: Console, options: ServeOptions, settings: ServerSettings) -> int:
     """Keep models and documents loaded, and answer over HTTP.
 
-    It listens on a Unix socket that only its user can open, and over TCP where --host, --port or --open asks for that.
-    `fbrag serve status` says what it does, `fbrag serve stop` ends it; both exit with 1 where none runs. A document of that name
-    is ./status.
+    It listens on this machine alone, unless --host says otherwise. Programs send the token of --token-file, else that of the user,
+    which is made once. `fbrag serve status` lists the processes that serve, with their addresses and the file of the token;
+    `fbrag serve stop [PORT]` ends one; both exit with 1 if there is none. A document of that name is ./status.
 
     \b
     Examples:
@@ -69,34 +58,26 @@ def serve(console: Console, options: ServeOptions, settings: ServerSettings) -> 
       fbrag serve reports/ --port 8377 --idle 1h
       fbrag serve status
     """
-    path = socket_path(options.socket)
-    if options.documents in (["status"], ["stop"]):
+    words = options.documents
+    if words == ["status"] or (words[:1] == ["stop"] and len(words) <= 2 and all(each.isdigit() for each in words[1:])):
         from fbrag_cli.cli.serve_control import print_status, stop
 
-        return print_status(path, in_json=options.json) if options.documents == ["status"] else stop(path, console)
+        return print_status(in_json=options.json) if words == ["status"] else stop(words[1:], console)
     if options.json:
         raise FbragError("usage", "--json is an option of fbrag serve status", "fbrag serve status --json")
-    return run_server(console, options, settings, path, page=options.open)
+    return run_server(console, options, settings, page=options.open)
 
 
-def socket_path(named: str | None = None) -> Path:
-    """Return the path of the Unix socket: the named one, else the user's."""
-    from fbrag_cli.storage.places import socket_path
-
-    return Path(os.path.abspath(os.path.expanduser(named))) if named else socket_path()
-
-
-def run_server(console: Console, options: ListenOptions, settings: ServerSettings, path: Path, *, page: bool) -> int:
-    """Serve until the end, and return the exit code. path: of the Unix socket. page: whether the page is shown in a browser."""
+def run_server(console: Console, options: ListenOptions, settings: ServerSettings, *, page: bool) -> int:
+    """Serve until the end, and return the exit code. page: whether the page is shown in a browser."""
     run = _server()
     from fbrag_cli.serving.desk import Desk
     from fbrag_cli.serving.door import Door
-    from fbrag_cli.serving.http.state import State
     from fbrag_cli.serving.library import Library
-    from fbrag_cli.serving.lifetime import Lifetime
-    from fbrag_cli.serving.process.unix_socket import TakenError
+    from fbrag_cli.serving.process.access import Access
+    from fbrag_cli.serving.process.running import Running, announced, listening, token_in, user_token
 
-    idle, door = options.idle_seconds, Door.to(options.allow)
+    idle, door, code = options.idle_seconds, Door.to(options.allow), ExitCode.DONE
     with ExitStack() as stack:
         password = read_password(settings.password.password_file, console)
         private = password is not None
@@ -104,33 +85,29 @@ def run_server(console: Console, options: ListenOptions, settings: ServerSetting
         library = Library(session, options.documents, door, settings.reading, password=password)
         if options.documents:
             session.prepare(find_method(DEFAULT))
-        sockets = stack.enter_context(ExitStack())
-        tcp = sockets.enter_context(_over_tcp(console, options, page=page))
-        try:
-            unix = sockets.enter_context(_over_unix(path, may_fail=bool(tcp) and path == socket_path()))
-        except TakenError:
-            return _found(path, options, session.names(), console)
+        listener = stack.enter_context(listening(options.host or "127.0.0.1", options.port, PORT))
+        host, port = listener.getsockname()[:2]
+        file, token = (options.token_file, token_in(options.token_file)) if options.token_file else user_token()
+        access = Access(host=host, port=port, token=token, origins=options.origins)
+        if not access.is_loopback:
+            console.hint("what is asked goes over the network as it is: put a proxy with TLS before it, or use ssh -L")
         session.models.fetch = session.models.offer = None  # no client makes it download
         desk = stack.enter_context(
             closing(Desk(session, library, console.say, parallel=options.at_once or 1, limit=options.timeout))
         )
-        entrance = tcp[0][1] if tcp else None
-        lifetime = Lifetime(
-            idle,
-            lambda: desk.n_running > 0,
-            socket=str(path) if unix else None,
-            url=entrance.address if entrance else None,
-        )
-        state = State(session=session, desk=desk, library=library, door=door, lifetime=lifetime)
-        ready = partial(_ready, console, options, lifetime, entrance if page else None)
-        code = run(state, [*tcp, *unix], ready, partial(console.note, level=1))
-        if lifetime.is_stuck:  # its models are not freed under it
-            sockets.close()
+        this = Running(os.getpid(), access.address, os.path.abspath(file))
+        with announced(this):
+            try:
+                ready = partial(_ready, console, options, this, access if page else None)
+                run(desk, access, listener, idle=idle, ready=ready, log=partial(console.note, level=1))
+            except (KeyboardInterrupt, Terminated) as stop:
+                code = getattr(stop, "exit_code", ExitCode.INTERRUPTED)
+        if desk.is_stuck:  # within a library: its models are not freed under it
             os._exit(code)
         return code
 
 
-def _server() -> Callable[..., int]:
+def _server() -> Callable[..., None]:
     """Return `serving.process.run.serve`. Raises FbragError `usage` where Starlette or uvicorn is not installed."""
     gc.disable()  # two hundred modules are loaded
     try:
@@ -146,95 +123,17 @@ def _server() -> Callable[..., int]:
     return run
 
 
-@contextmanager
-def _over_tcp(console: Console, options: ListenOptions, *, page: bool) -> Iterator[list[Listener]]:
-    """Listen over TCP until the block ends, where the options or the page ask for that. Yield the listener, if any.
-
-    Raises FbragError `usage` for another address than loopback without a token.
-    """
-    import secrets
-
-    from fbrag_cli.serving.process.entrance import Entrance
-    from fbrag_cli.serving.process.peers import are_told
-    from fbrag_cli.serving.process.tcp_socket import listening
-
-    token = options.token
-    if not page and options.host is None and options.port is None:
-        yield []
-        return
-    with listening(options.host or "127.0.0.1", options.port, PORT) as listener:
-        host, port = listener.getsockname()[:2]
-        token = token or (secrets.token_urlsafe(32) if page else None)
-        entrance = Entrance(host=host, port=port, token=token, origins=options.origins)
-        if not entrance.is_loopback and options.token_file is None:
-            what = f"--host {options.host} can be reached from other machines, and needs a token"
-            raise FbragError("usage", what, "add --token-file FILE, or leave --host out")
-        if not entrance.is_loopback:
-            console.hint("what is asked goes over the network as it is: put a proxy with TLS before it, or use ssh -L")
-        elif entrance.token is None and not are_told():
-            console.warn("all users of this machine can ask what is served")
-            console.hint("add --token-file FILE")
-        yield [(listener, entrance)]
-
-
-@contextmanager
-def _over_unix(path: Path, *, may_fail: bool) -> Iterator[list[Listener]]:
-    """Listen on the Unix socket until the block ends, and yield the listener.
-
-    may_fail: whether there may be none, where another process has it or this system has no such sockets. Raises TakenError, and
-    FbragError as `unix_socket.listening`.
-    """
-    from fbrag_cli.serving.process.unix_socket import TakenError, is_possible, listening
-
-    with ExitStack() as stack:
-        listeners: list[Listener] = []
-        try:
-            if is_possible() or not may_fail:
-                listeners.append((stack.enter_context(listening(path)), None))
-        except TakenError:
-            if not may_fail:
-                raise
-        yield listeners
-
-
-def _found(path: Path, options: ListenOptions, pair: tuple[str, str], console: Console) -> int:
-    """Say that another process has the socket. Raises FbragError `usage` where it was asked for what that one does not do.
-
-    pair: names of the small and the large model.
-    """
-    from fbrag_cli.cli.serve_control import ready_line, status_of
-
-    if (status := status_of(path)) is None:
-        raise FbragError("timeout", f"the fbrag serve at {path} has just ended", "start it again")
-    runs = f"fbrag serve runs already, as process {status['pid']} at {path}"
-    served = {path for each in status["documents"] for path in each["paths"]}
-    if others := [each for each in (*options.documents, *options.allow) if os.path.realpath(each) not in served]:
-        what = f"{runs}, and does not serve {one_line(others[0])}"
-        raise FbragError("usage", what, "fbrag serve stop; or --socket PATH for one beside it; or fbrag ui")
-    if [*pair] != status["pair"]:
-        what = f"{runs}, with {' and '.join(map(one_line, status['pair']))}"
-        raise FbragError("usage", what, "fbrag serve stop, and start it again")
-    console.note(runs)
+def _ready(console: Console, options: ListenOptions, this: Running, page: Access | None) -> None:
+    """Say where the process listens, and show the page. page: the access to it, None where nobody asked for it."""
     if options.print_ready:
-        print(ready_line(status["pid"], status["socket"], status["url"]), flush=True)
-    return ExitCode.DONE
-
-
-def _ready(console: Console, options: ListenOptions, lifetime: Lifetime, page: Entrance | None) -> None:
-    """Say where the process listens, and show the page. page: the entrance to it, None where nobody asked for it."""
-    from fbrag_cli.cli.serve_control import ready_line
-
-    if options.print_ready:
-        print(ready_line(os.getpid(), lifetime.socket, lifetime.url), flush=True)
+        print(dumps({"schema": "fbrag.ready/1", **asdict(this), "address": urlsplit(this.url).netloc}), flush=True)
     if page:
         _show(page, console)
-    elif lifetime.url:
-        console.note(f"listening on {lifetime.url}")
     else:
-        console.note(f"listening on {lifetime.socket}")
+        console.note(f"listening on {this.url}; programs send the token in {one_line(this.token_file)}")
 
 
-def _show(page: Entrance, console: Console) -> None:
+def _show(page: Access, console: Console) -> None:
     """Open the page in the browser, and print its address. Without a screen, say how another machine reaches it."""
     from fbrag_cli.cli.browser import has_screen, open_address
 

@@ -12,7 +12,6 @@ const MOST_KEPT = 400; // chunks whose text is kept
 const MOST_CHUNKS = 10_000; // of a document that is shown as one
 const MOST_CELLS = 2400; // of the map; a cell stands for several chunks in a document of more
 const MOST_BREAKS = 3; // after which a question is not asked again
-const ALIVE_MS = 30_000;
 
 const $ = (/** @type {string} */ id) => document.getElementById(id);
 const made = (/** @type {string} */ id) => $(id).content.cloneNode(true).firstElementChild;
@@ -76,9 +75,9 @@ const server = {
   async tried() {
     for (let wait = 500; ; wait = Math.min(2 * wait, 8000)) {
       await new Promise((done) => setTimeout(done, wait));
-      const response = await fetch("/page/alive").catch(() => null);
+      const response = await fetch("/v1/documents").catch(() => null);
       if (response?.ok) return;
-      if (response?.status === 401) $("gone").textContent = "The server was started anew. Open the address that it printed.";
+      if (response?.status === 401) $("gone").textContent = "The server has another token now. Open the address that it printed.";
     }
   },
 };
@@ -1089,7 +1088,6 @@ function start() {
   addEventListener("keydown", pressed);
   addEventListener("click", follow);
   addEventListener("popstate", (event) => comeBack(event).catch(unlessGone));
-  setInterval(() => server.reach("/page/alive").catch(() => {}), ALIVE_MS);
   turns.restore();
 }
 

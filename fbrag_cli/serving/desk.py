@@ -6,6 +6,7 @@ answer. All jobs read their documents at once; of those that have read them, the
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
@@ -15,12 +16,13 @@ from math import ceil
 from time import monotonic
 from typing import TYPE_CHECKING
 
+from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.errors import FbragError
 from fbrag_cli.methods.choosing import choose_method
 from fbrag_cli.methods.registry import DEFAULT as FB_RAG
 from fbrag_cli.progress import Event, Listener, Progress, silent
 from fbrag_cli.query import DEFAULT_MODELS, ModelNames, Query
-from fbrag_cli.serving.job import Job
+from fbrag_cli.serving.job import Job, StoppedError
 from fbrag_cli.serving.library import Library
 from fbrag_cli.session.conversation import READ, Conversation, Said
 from fbrag_cli.session.forecast import forecast, keep
@@ -37,7 +39,7 @@ MOST_WAITING = 7  # jobs beside those that run
 MOST_CONVERSATIONS = 64
 
 _NEAREST = 3  # chunks that are known before the answer
-_END_SECONDS = 5.0  # in which a stopped job ends
+_END_SECONDS = 3.0  # in which a stopped job ends
 _POLL_SECONDS = 0.1  # between two looks at a cancellation
 _FIRST_GUESS = 20.0  # seconds of a question, before one was answered
 _WEIGHT = 0.3  # of the last question in the mean of their seconds
@@ -90,6 +92,9 @@ class Desk:
         self._talks: OrderedDict[str, _Talk] = OrderedDict()  # the least recently used first
         self._lock = threading.Lock()
         self._seconds = _FIRST_GUESS  # that a question takes at the models
+        self._is_closed = False
+        self._beginning = threading.Thread(target=self._begin, name="begin", daemon=True)
+        self._ended = Cancellation()  # of what is done before the first question
         session.run_at_once(parallel)
 
     def ask(
@@ -120,6 +125,8 @@ class Desk:
         )
         thread = threading.Thread(target=self._run, args=(job,), name=f"job {job.id}", daemon=True)
         with self._lock:
+            if self._is_closed:
+                raise StoppedError
             if len(self._threads) >= self._parallel + self._places:
                 raise BusyError(len(self._threads), self._retry_after())
             done = [name for name in self._jobs if name not in self._threads]
@@ -181,16 +188,44 @@ class Desk:
         self._uncached.retrievers.unload(idle)
         self.library.unload(idle)
 
+    def begin(self) -> None:
+        """Load the models, and read the documents that are served, before the first question."""
+        if self.library.entries():
+            self._beginning.start()
+
     def close(self) -> None:
-        """Stop all jobs, and wait for their end."""
+        """Stop all jobs, and wait for their end. What listens to one that nothing stops, as within a library, is told its end."""
         with self._lock:
-            threads = [*self._threads.values()]
-            for name in self._threads:
-                self._jobs[name].cancel()
+            self._is_closed = True
+            running = {self._jobs[name]: thread for name, thread in self._threads.items()}
+        self._ended.request(StoppedError())
+        for job in running:
+            job.cancel()
         end = monotonic() + _END_SECONDS
-        for thread in threads:
+        for job, thread in running.items():
             thread.join(max(0.0, end - monotonic()))
+            if thread.is_alive():
+                job.end(None, StoppedError())
+        if self._beginning.is_alive():
+            self._beginning.join(max(0.0, end - monotonic()))
         self._uncached.retrievers.close()
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether work goes on after the end."""
+        return bool(self._threads) or self._beginning.is_alive()
+
+    def _begin(self) -> None:
+        """What fails is said to the client that asks first."""
+        listener = Listener(cancellation=self._ended)
+        try:
+            for name in dict.fromkeys(self.session.names()):
+                self.session.models.begin(name, listener)
+            self.library.collection((), listener, self.default_method.chunk_words)
+        except FbragError:
+            pass
+        except Exception:
+            logging.getLogger("fbrag").exception("what is served cannot be read before it is asked")
 
     # -- a job, in its thread --------------------------------------------------------------------------------------------
 

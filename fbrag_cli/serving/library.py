@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal
 
 from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.documents.source import stat_file
@@ -19,7 +19,7 @@ from fbrag_cli.serving.door import MOST_PATHS, Door
 from fbrag_cli.session.session import Session
 from fbrag_cli.session.settings import DocumentSettings
 from fbrag_cli.session.shelf import Lease, Shelf
-from fbrag_cli.text.printable import byte_size, counted, one_line
+from fbrag_cli.text.printable import counted, one_line
 
 if TYPE_CHECKING:
     from fbrag_cli.documents.document import Document
@@ -125,15 +125,13 @@ class Library:
         """Return whether nothing that was made of these documents may be written to the disk."""
         return any(each.kind == "upload" for each in entries)
 
-    def upload(self, name: str, data: IO[bytes], listener: Listener | None = None) -> Entry:
+    def upload(self, name: str, content: bytes, listener: Listener | None = None) -> Entry:
         """Read a file that a client sends, and return its entry. It is in memory alone, until others take its place.
 
         name: its suffix counts; no file of that name is opened. listener: can stop the reading. Raises FbragError as
-        `Session.collect`, and `too_large`.
+        `Session.collect`.
         """
-        shown, content = _as_name(name), data.read(MOST_BYTES + 1)
-        if len(content) > MOST_BYTES:
-            raise FbragError("too_large", f"{shown} has more than {byte_size(MOST_BYTES)}", "send less", document=shown)
+        shown = _as_name(name)
         id = _id("upload", shown, sha256(content).hexdigest())
         if found := self._used(id):
             return found.entry

@@ -1,5 +1,4 @@
-"""The folders of the cache, the configuration and the models, and the socket of the server: that of the user's choice, else
-the platform's own."""
+"""The folders of the cache, the configuration, the models and the servers: those of the user's choice, else the platform's own."""
 
 from __future__ import annotations
 
@@ -32,20 +31,15 @@ def models_dir() -> Path:
     return _of_user("user_data_dir") / "models"
 
 
-def socket_path() -> Path:
-    """Return FBRAG_SOCKET, else the socket of this user's server in a folder of the user. It may not exist."""
-    if chosen := _chosen("FBRAG_SOCKET"):
-        return chosen
-    return _runtime_dir() / "serve.sock"
+def token_path() -> Path:
+    """Return the file of the token that programs send to this user's servers. It may not exist yet."""
+    return _of_user("user_data_dir") / "token"
 
 
-def _runtime_dir() -> Path:
-    """Return fbrag's folder for what lives as long as a process: below XDG_RUNTIME_DIR, else the system's own, else temporary."""
-    user = os.getuid() if hasattr(os, "getuid") else 0
-    for folder in (os.environ.get("XDG_RUNTIME_DIR", ""), f"/run/user/{user}"):
-        if os.path.isabs(folder) and os.path.isdir(folder):
-            return Path(folder) / "fbrag"
-    return Path(os.environ.get("TMPDIR") or "/tmp") / f"fbrag-{user}"  # tempfile needs one that can be written
+def runtime_dir() -> Path:
+    """Return fbrag's folder of the user for what lives as long as a process. It may not exist yet."""
+    folder = os.environ.get("XDG_RUNTIME_DIR", "")
+    return Path(folder) / "fbrag" if os.path.isabs(folder) else _of_user("user_data_dir") / "run"
 
 
 def is_nowhere(folder: Path) -> bool:

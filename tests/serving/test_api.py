@@ -285,18 +285,6 @@ def test_an_upload_of_any_kind_is_read_as_by_ask(served: Live) -> None:
     assert served.post("/v1/documents", b"text")[0] == 400
 
 
-def test_a_form_uploads_its_file(served: Live) -> None:
-    def form(field: str) -> bytes:
-        return f'--X\r\nContent-Disposition: form-data; name="file"{field}\r\n\r\nA bell of tin.\r\n--X--\r\n'.encode()
-
-    kind = {"Content_Type": "multipart/form-data; boundary=X"}
-    response = served.send("POST", "/v1/documents", form('; filename="tin.txt"'), **kind)
-    assert (response.status, json.loads(response.read())["documents"][0]["name"]) == (201, "tin.txt")
-    assert served.get("/v1/source?document=tin.txt")[1]["text"] == "A bell of tin."
-    for wrong in (form(""), b"--X--", b"", b"nothing"):
-        assert served.send("POST", "/v1/documents", wrong, **kind).status == 400, wrong
-
-
 def test_a_hostile_name_is_text(served: Live) -> None:
     names = (
         "../../etc/passwd",
@@ -362,7 +350,7 @@ def test_two_questions_run_side_by_side(smollm2: Path, folder: Path) -> None:
         short = {"documents": [str(folder / "lamp.txt")], "settings": {"samples": 2, "forward_tokens": 10, "max_tokens": 10}}
         answer = server.ask("Who made the lamp?", **short)
         assert {each["document"] for each in answer["sources"]} == {str(folder / "lamp.txt")}
-        assert server.state.desk.n_running == 1  # the other one is not done
+        assert server.desk.n_running == 1  # the other one is not done
         long.close()
 
 
@@ -476,7 +464,7 @@ def test_the_end_of_the_desk_ends_its_questions(silent: Loopback) -> None:
     with live(served_by(silent), [str(INQUIRY)]) as server:
         response = server.send("POST", "/v1/ask", ASKED, Accept="text/event-stream")
         next(events_of(response))
-        server.state.desk.close()
+        server.desk.close()
         *_, last = events_of(response)
         assert last["error"]["code"] == "timeout"
         assert not [each for each in threading.enumerate() if each.name.startswith("job ")]

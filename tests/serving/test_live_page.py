@@ -158,7 +158,7 @@ def test_escape_stops_and_the_question_can_be_asked_again(chromium: Chrome, log:
     until(chromium, f"{LAST}.querySelector('.wrong').textContent === 'Stopped.'")
     assert measured(chromium, "document.getElementById('said').textContent") == "Stopped."
     end = time.monotonic() + PATIENCE
-    while log.live.state.desk.n_running:
+    while log.live.desk.n_running:
         assert time.monotonic() < end, "the server still works"
         time.sleep(0.02)
     log.gate.held.clear()
@@ -307,9 +307,8 @@ def test_the_page_of_fbrag_ui_and_its_process_is_killed(
         until(chromium, "!document.getElementById('gone').hidden")
         assert "gone" in text_of(chromium, "#gone")
     with process(user, *words, command="ui"):
-        until(chromium, "document.getElementById('gone').textContent.includes('started anew')")
-        chromium.get(f"http://127.0.0.1:{port}/?token=open-sesame-open-sesame")
-        until(chromium, "document.querySelectorAll('.turn').length >= 1")
+        until(chromium, "document.getElementById('gone').hidden")
+        until(chromium, ANSWERED)
 
 
 def test_what_fails_is_said_and_the_page_goes_on(chromium: Chrome, models: ModelSettings, papers: Path, tmp_path: Path) -> None:

@@ -52,7 +52,7 @@ class Place:
     def sent(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
         """Return the status and the JSON of a response."""
         data = body if isinstance(body, str | bytes | None) else json.dumps(body)
-        response, told = self.served.request(method, path, body=data, headers={"Content-Type": "application/json"})
+        response, told = self.served.sent(method, path, body=data, headers={"Content-Type": "application/json"})
         return response.status, json.loads(told)
 
     def asked(self, *said: str, **more: Any) -> tuple[int, Any]:
@@ -60,9 +60,9 @@ class Place:
 
     def lines(self, *said: str, **more: Any) -> Iterator[str]:
         """Yield the lines of a stream as they come. The connection ends with it."""
-        connection = self.served.unix()
+        connection = self.served.connection()
         body = json.dumps(chat(*said, stream=True, **more))
-        connection.request("POST", "/v1/chat/completions", body, {"Content-Type": "application/json"})
+        connection.request("POST", "/v1/chat/completions", body, {"Content-Type": "application/json"} | self.served.bearer)
         response = connection.getresponse()
         assert (response.status, response.headers["Content-Type"]) == (200, "text/event-stream; charset=utf-8")
         try:
@@ -326,7 +326,7 @@ def test_a_client_that_goes_stops_its_question(place: Place, streaming: bool) ->
         gone.set()
 
     place.models.default = endless
-    connection = place.served.unix()
+    connection = place.served.connection()
     connection.request("POST", "/v1/chat/completions", json.dumps(chat(QUESTION, stream=streaming)))
     assert begun.wait(PATIENCE)
     connection.sock.close()
@@ -344,7 +344,7 @@ def test_where_all_places_are_taken_a_client_is_told_when_to_come_again(place: P
     with ThreadPoolExecutor(8) as pool:
         first = [pool.submit(place.asked, f"{QUESTION} {i}") for i in range(8)]
         until(lambda: place.served.get("/process/status")[1]["questions"] == {"running": 1, "waiting": 7})
-        response, told = place.served.request(
+        response, told = place.served.sent(
             "POST", "/v1/chat/completions", body=json.dumps(chat(QUESTION)), headers={"Content-Type": "application/json"}
         )
         free.set()
@@ -360,7 +360,7 @@ def test_where_all_places_are_taken_a_client_is_told_when_to_come_again(place: P
 @pytest.fixture
 def client(place: Place) -> Any:
     openai = needs("openai")
-    return openai.OpenAI(base_url=f"http://127.0.0.1:{place.served.port}/v1", api_key="none", max_retries=0)
+    return openai.OpenAI(base_url=f"http://127.0.0.1:{place.served.port}/v1", api_key=place.served.token, max_retries=0)
 
 
 def test_openais_client_lists_asks_and_streams(place: Place, client: Any) -> None:

@@ -71,7 +71,7 @@ def html_of(server: Live, path: str) -> str:
 
 
 def id_of(server: Live, name: str) -> str:
-    return next(each.id for each in server.state.library.entries() if each.name.endswith(name))
+    return next(each.id for each in server.desk.library.entries() if each.name.endswith(name))
 
 
 def window(server: Live, first: int, end: int, *documents: str, answer: str = "") -> str:
@@ -121,7 +121,7 @@ def test_the_page_is_one_template_one_script_and_one_style(served: Live) -> None
     assert len(found.ids) == len(set(found.ids))
     assert [each["src"] for each in found.scripts] == ["/page/live.js"]
     assert not {each for each in found.attributes if each.startswith("on") or each == "style"}
-    for entry in served.state.library.entries():
+    for entry in served.desk.library.entries():
         assert entry.id in html_of(served, "/")
     for path, kind in (("/page/live.js", "text/javascript"), ("/page/live.css", "text/css")):
         response = served.send("GET", path)
@@ -130,8 +130,8 @@ def test_the_page_is_one_template_one_script_and_one_style(served: Live) -> None
 
 
 def test_windows_give_the_whole_text_and_nothing_of_it_is_markup(served: Live) -> None:
-    for entry in served.state.library.entries():
-        corpus = served.state.library.collection([entry.id], Listener()).corpus
+    for entry in served.desk.library.entries():
+        corpus = served.desk.library.collection([entry.id], Listener()).corpus
         outline = served.get(f"/page/outline?documents={entry.id}")[1]
         assert outline["n_chunks"] == len(corpus.chunks)
         assert [each["name"] for each in outline["documents"]] == [
@@ -155,7 +155,7 @@ def test_a_folder_has_its_files_and_what_could_not_be_read(served: Live) -> None
 
 
 def test_a_hostile_document_is_asked_and_is_text_everywhere(served: Live) -> None:
-    (name,) = (each.id for each in served.state.library.entries() if "script" in each.name)
+    (name,) = (each.id for each in served.desk.library.entries() if "script" in each.name)
     found = ask(served, name, question=f"{QUESTION} {HOSTILE}")
     for _, record in found:
         for key, value in record.items():

@@ -22,35 +22,35 @@ from fbrag_cli.session.memory import peak_memory_mb
 from fbrag_cli.text.printable import dumps
 
 if TYPE_CHECKING:
-    from fbrag_cli.serving.http.state import State
+    from fbrag_cli.serving.desk import Desk
     from fbrag_cli.serving.job import Job
     from fbrag_cli.trace import Trace
 
 _APART = 0.25  # seconds between two events of the progress, at least
 
 
-def routes(state: State) -> list[Route]:
+def routes(desk: Desk) -> list[Route]:
     """Return the routes /v1/ask and /v1/explain."""
 
     async def ask(request: Request) -> Response:
-        asked = Inquiry.of(await read_object(request), state.session)
-        job = await anyio.to_thread.run_sync(asked.asked, state.desk)
+        asked = Inquiry.of(await read_object(request), desk.session)
+        job = await anyio.to_thread.run_sync(asked.asked, desk)
         if "text/event-stream" in request.headers.get("accept", ""):
-            return EventStream(job, EventsOf(job), state.desk.drop)
+            return EventStream(job, EventsOf(job), desk.drop)
         try:
             trace = await finished(request, job)
             return failure.as_json(await anyio.to_thread.run_sync(_answer, trace))
         finally:
-            state.desk.drop(job)
+            desk.drop(job)
 
     async def explain(request: Request) -> Response:
-        asked = Inquiry.of(await read_object(request), state.session, finds=True)
-        job = await anyio.to_thread.run_sync(lambda: asked.asked(state.desk, answering=False))
+        asked = Inquiry.of(await read_object(request), desk.session, finds=True)
+        job = await anyio.to_thread.run_sync(lambda: asked.asked(desk, answering=False))
         try:
             trace = await finished(request, job)
             return failure.as_json(await anyio.to_thread.run_sync(_explanation, trace, asked.find))
         finally:
-            state.desk.drop(job)
+            desk.drop(job)
 
     return [Route("/v1/ask", ask, methods=["POST"]), Route("/v1/explain", explain, methods=["POST"])]
 

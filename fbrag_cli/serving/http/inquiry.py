@@ -14,8 +14,9 @@ from fbrag_cli.methods.choosing import PLAIN, PRESETS, choose_method, preset_set
 from fbrag_cli.methods.registry import DEFAULT as FB_RAG
 from fbrag_cli.methods.registry import all_settings
 from fbrag_cli.query import DEFAULT_RETRIEVER, ModelNames
+from fbrag_cli.serving.http.body import body_of
 from fbrag_cli.text.near import suggestion
-from fbrag_cli.text.printable import byte_size, one_line
+from fbrag_cli.text.printable import one_line
 
 if TYPE_CHECKING:
     from fbrag_cli.methods.knobs import Setting
@@ -79,11 +80,7 @@ class Inquiry:
 
 async def read_object(request: Request) -> dict[str, Any]:
     """Return the JSON object of a request's body. Raises FbragError `usage` for another body, `too_large` for more than 1 MB."""
-    body = bytearray()
-    async for piece in request.stream():
-        body += piece
-        if len(body) > MOST_JSON:
-            raise FbragError("too_large", f"the body has more than {byte_size(MOST_JSON)}", "upload a text by POST /v1/documents")
+    body = await body_of(request, MOST_JSON, "upload a text by POST /v1/documents")
     try:
         found = json.loads(body, parse_constant=_no_number)
     except (ValueError, RecursionError) as error:  # UnicodeDecodeError is a ValueError

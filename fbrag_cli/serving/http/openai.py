@@ -35,7 +35,7 @@ from fbrag_cli.text.printable import dumps, one_line
 if TYPE_CHECKING:
     from fbrag_cli.methods.method import Method
     from fbrag_cli.progress import Event
-    from fbrag_cli.serving.http.state import State
+    from fbrag_cli.serving.desk import Desk
     from fbrag_cli.serving.job import Job
     from fbrag_cli.serving.library import Entry, Library
     from fbrag_cli.trace import Trace
@@ -48,24 +48,24 @@ _TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 
-def routes(state: State) -> list[Route]:
+def routes(desk: Desk) -> list[Route]:
     """Return the routes /v1/models and /v1/chat/completions."""
     started = int(time())
 
     async def models(request: Request) -> Response:
-        found = _named(state.library).items()
+        found = _named(desk.library).items()
         return as_json({"object": "list", "data": [_model(name, entry, started) for name, entry in found]})
 
     async def model(request: Request) -> Response:
         name = request.path_params["model"]
-        return as_json(_model(name, _entry(state.library, name), started))
+        return as_json(_model(name, _entry(desk.library, name), started))
 
     async def complete(request: Request) -> Response:
         asked = read(await read_object(request))
-        job = await anyio.to_thread.run_sync(_begun, state, asked)
+        job = await anyio.to_thread.run_sync(_begun, desk, asked)
         reply = _Reply(asked, job)
         if asked.streaming:
-            stream = EventStream(job, reply.events, state.desk.drop)
+            stream = EventStream(job, reply.events, desk.drop)
             with anyio.move_on_after(_PATIENCE):
                 while not job.done:
                     await anyio.sleep(_POLL_SECONDS)
@@ -75,7 +75,7 @@ def routes(state: State) -> list[Route]:
         try:
             return as_json(await anyio.to_thread.run_sync(reply.whole, await finished(request, job)))
         finally:
-            state.desk.drop(job)
+            desk.drop(job)
 
     return [
         Route("/v1/models", _in_form(models)),
@@ -138,15 +138,15 @@ def _model(name: str, entry: Entry, started: int) -> dict[str, Any]:
 # -- a question --------------------------------------------------------------------------------------------------------------
 
 
-def _begun(state: State, asked: ChatRequest) -> Job:
+def _begun(desk: Desk, asked: ChatRequest) -> Job:
     """Return the job of a question, which runs. Raises as `Desk.ask`."""
-    entry, method = _entry(state.library, asked.model), _method(state, asked)
-    return state.desk.ask(asked.question, [entry.id], method=method, conversation=asked.told)
+    entry, method = _entry(desk.library, asked.model), _method(desk, asked)
+    return desk.ask(asked.question, [entry.id], method=method, conversation=asked.told)
 
 
-def _method(state: State, asked: ChatRequest) -> Method:
+def _method(desk: Desk, asked: ChatRequest) -> Method:
     values = preset_settings(asked.preset, DEFAULT_RETRIEVER)
-    method = choose_method(values.get("method", FB_RAG), values, on_gpu=state.session.on_gpu)
+    method = choose_method(values.get("method", FB_RAG), values, on_gpu=desk.session.on_gpu)
     most = min(method.max_tokens, asked.max_tokens or method.max_tokens)
     return replace(method, max_tokens=most, instructions=asked.instructions or None)  # which name no file here
 

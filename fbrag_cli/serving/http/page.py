@@ -27,7 +27,7 @@ from fbrag_cli.serving.http.stream import EventStream, in_thread
 from fbrag_cli.text.printable import one_line
 
 if TYPE_CHECKING:
-    from fbrag_cli.serving.http.state import State
+    from fbrag_cli.serving.desk import Desk
     from fbrag_cli.serving.job import Job
 
 MOST_CHUNKS = 200  # of a window
@@ -37,9 +37,9 @@ _LONGEST_FILE = 60  # characters of the name of a saved page
 _NO_LETTER = re.compile("[^a-z0-9]+")
 
 
-def routes(state: State) -> list[Route]:
+def routes(desk: Desk) -> list[Route]:
     """Return the routes of the page."""
-    page = _Page(state)
+    page = _Page(desk)
     return [
         Route("/", page.shell),
         Route("/page/live.js", page.script),
@@ -58,8 +58,8 @@ def routes(state: State) -> list[Route]:
 class _Page:
     """The endpoints. Those that are no coroutines run in threads."""
 
-    def __init__(self, state: State) -> None:
-        self._session, self._desk, self._library = state.session, state.desk, state.library
+    def __init__(self, desk: Desk) -> None:
+        self._session, self._desk, self._library = desk.session, desk, desk.library
         # By the ids of documents: what a page was told of them. As long as the library keeps it, its files are not looked at.
         self._outlined = WeakValueDictionary[tuple[str, ...], Corpus]()
 
