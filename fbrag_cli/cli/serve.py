@@ -48,8 +48,8 @@ class ServerSettings:
 def serve(console: Console, options: ServeOptions, settings: ServerSettings) -> int:
     """Keep models and documents loaded, and answer over HTTP.
 
-    It listens on this machine alone, unless --host says otherwise. Programs send the token of --token-file, else that of the user,
-    which is made once. `fbrag serve status` lists the processes that serve, with their addresses and the file of the token;
+    It listens on this machine alone, unless --host says otherwise. Programs send the token of --token-file, or the user's own,
+    which is made once. `fbrag serve status` lists the processes that serve, with their addresses and the files of their tokens;
     `fbrag serve stop [PORT]` ends one; both exit with 1 if there is none. A document of that name is ./status.
 
     \b

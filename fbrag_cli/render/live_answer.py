@@ -54,10 +54,17 @@ def samples(trace: Trace, prefix: str) -> Iterator[dict[str, Any]]:
 
 
 def selected(trace: Trace, prefix: str) -> dict[str, Any]:
-    """Return the sources before there is an answer: a line each."""
-    trace = named_shortly(trace)
-    views = [replace(view, in_full=False) for view in source_views(trace, trace.citations)]
-    return {"html": macro("page_parts", "source_list", views, prefix) if views else "", **_chunks(trace)}
+    """Return the sources before there is an answer, a line each, and the forward samples. raised: positions of the chunks that a
+    sample raised most."""
+    shown = named_shortly(trace)
+    views = [replace(view, in_full=False) for view in source_views(shown, shown.citations)]
+    looked = [*samples(trace, prefix)]
+    return {
+        "html": macro("page_parts", "source_list", views, prefix) if views else "",
+        "samples_html": "".join(each["html"] for each in looked),
+        "raised": sorted({position for each in looked for position in each["raised"]}),
+        **_chunks(trace),
+    }
 
 
 def done(trace: Trace, prefix: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The folders of the cache, the configuration, the models and the servers: those of the user's choice, else the platform's own."""
+"""The folders of the cache, the configuration, the models and the servers: of the user's choice, else the platform's own."""
 
 from __future__ import annotations
 

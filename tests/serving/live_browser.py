@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import anyio
+from starlette.requests import ClientDisconnect
 
 from fbrag_cli.serving.process.access import Access
 from fbrag_cli.session.settings import ModelSettings
@@ -28,17 +29,24 @@ QUESTION = "Who sealed the box of the chronometer?"
 
 @dataclass
 class Gate:
-    """Stands between the server and the browser, and holds back the events of the names in `held`."""
+    """Stands between the server and the browser, and holds back the events of the names in `held`.
+
+    breaks: name of an event after which the connection breaks, once.
+    """
 
     held: set[str] = field(default_factory=set)
+    breaks: str = ""
 
     def around(self, app: Any) -> Any:
         async def run(scope: Any, receive: Any, send: Any) -> None:
             async def sent(message: Any) -> None:
-                lines = message.get("body", b"").split(b"\n", 1)[0]
-                while lines.removeprefix(b"event: ").decode("utf-8", "replace") in self.held:
+                name = message.get("body", b"").split(b"\n", 1)[0].removeprefix(b"event: ").decode("utf-8", "replace")
+                while name in self.held:
                     await anyio.sleep(0.02)
                 await send(message)
+                if name and name == self.breaks:
+                    self.breaks = ""
+                    raise ClientDisconnect
 
             await app(scope, receive, sent)
 

@@ -63,7 +63,9 @@ class Served:
     def connection(self) -> HTTPConnection:
         return HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
 
-    def request(self, method: str, path: str, *, headers: dict[str, str] | None = None, **more: Any) -> tuple[HTTPResponse, bytes]:
+    def request(
+        self, method: str, path: str, *, headers: dict[str, str] | None = None, **more: Any
+    ) -> tuple[HTTPResponse, bytes]:
         """What comes back, without the token that `get` sends."""
         connection = self.connection()
         try:

@@ -103,6 +103,12 @@ def test_all_that_is_served_is_asked_without_a_name(served: Live) -> None:
     assert record["method"]["name"] == "vanilla"
 
 
+def test_more_is_read_for_the_same_question(served: Live) -> None:
+    asked = {"documents": [id_of(served, "inquiry.txt")], "settings": {"method": "vanilla", "select": 2, "max_tokens": 2}}
+    assert len(served.ask(QUESTION, **asked)["sources"]) == 2
+    assert len(served.ask(QUESTION, **asked, more=2)["sources"]) == 6
+
+
 def test_a_place_is_read(served: Live, folder: Path) -> None:
     lines = INQUIRY.read_text().split("\n")
     id = id_of(served, "inquiry.txt")
@@ -187,6 +193,9 @@ WRONG = [
     {"question": "Who?", "conversation": 3},
     {"question": "Who?", "conversation": "x" * 101},
     {"question": "Who?", "find": "x"},
+    {"question": "Who?", "more": 10},
+    {"question": "Who?", "more": "2"},
+    {"question": "Who?", "more": 1, "settings": {"method": "closed-book"}},
     [],
     "Who?",
     None,
@@ -370,12 +379,11 @@ def test_a_document_that_cannot_be_read_is_the_error_of_ask(tiny: Path, tmp_path
 def test_answers_to_programs_push_no_answer_off_the_page(tiny: Path, folder: Path) -> None:
     fast = {"preset": "fast", "settings": {"select": 1, "max_tokens": 2}}
     with live(pair(tiny), [str(folder / "lamp.txt")]) as server:
-        response = server.send("POST", "/page/ask", json.dumps({"question": "Who made the lamp?", **fast}))
-        (job,) = {json.loads(line[6:]).get("job") for line in response if line.startswith(b"data: ")} - {None}
+        job = server.post("/page/ask", {"question": "Who made the lamp?", **fast})[1]["job"]
         for i in range(20):
             server.events(f"Who made lamp {i}?", **fast)
             server.ask(f"Who lit lamp {i}?", **fast)
-        assert server.get(f"/page/answer/{job}")[0] == 200
+        assert b"event: done" in server.send("GET", f"/page/events/{job}").read()
 
 
 def test_a_document_that_changes_is_read_again(tiny: Path, tmp_path: Path) -> None:

@@ -310,9 +310,7 @@ def test_a_body_that_is_too_large(open_door: Served) -> None:
     assert response.status == 413
     assert said(body) == "the request has more than 1 MB"
     chunks = (b"x" * 1_000_000 for _ in range(17))
-    response, body = open_door.sent(
-        "POST", "/v1/ask", body=chunks, encode_chunked=True, headers={"Transfer-Encoding": "chunked"}
-    )
+    response, body = open_door.sent("POST", "/v1/ask", body=chunks, encode_chunked=True, headers={"Transfer-Encoding": "chunked"})
     assert response.status == 413
 
 

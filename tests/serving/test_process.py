@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import socket
 import sys
-import time
 import zlib
 from collections.abc import Callable
 from http.client import HTTPException
@@ -19,7 +17,7 @@ import pytest
 from fbrag_cli import __version__
 from tests.conftest import INQUIRY
 from tests.generation.tiny_gguf import Tiny
-from tests.serving.running import PATIENCE, Environment, Served, fbrag, serving, until, user_of
+from tests.serving.running import Environment, Served, fbrag, serving, until, user_of
 
 pytest.importorskip("uvicorn")
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has other signals")

@@ -21,8 +21,9 @@ from fbrag_cli.progress import LABELS, Listener
 from fbrag_cli.render import live_page
 from fbrag_cli.render.page_chunks import Findings
 from fbrag_cli.serving.failure import HttpError, as_json
-from fbrag_cli.serving.http.inquiry import Inquiry, read_object, usable_models
-from fbrag_cli.serving.http.page_events import PageEvents, done, prefix_of
+from fbrag_cli.serving.http.body import read
+from fbrag_cli.serving.http.inquiry import Inquiry, usable_models
+from fbrag_cli.serving.http.page_events import PageEvents, prefix_of
 from fbrag_cli.serving.http.stream import EventStream, in_thread
 from fbrag_cli.text.printable import one_line
 
@@ -50,7 +51,7 @@ def routes(desk: Desk) -> list[Route]:
         Route("/page/find", page.find),
         Route("/page/ask", page.ask, methods=["POST"]),
         Route("/page/stop/{job}", page.stop, methods=["POST"]),
-        Route("/page/answer/{job}", page.answer),
+        Route("/page/events/{job}", page.events),
         Route("/page/save/{job}", page.save),
     ]
 
@@ -142,18 +143,20 @@ class _Page:
     # -- questions -------------------------------------------------------------------------------------------------------
 
     async def ask(self, request: Request) -> Response:
-        """Answer a question, as of /v1/ask, with events for the page."""
-        asked = Inquiry.of(await read_object(request), self._session)
-        job = await anyio.to_thread.run_sync(asked.asked, self._desk)
-        return EventStream(job, PageEvents(job))
+        """Ask a question, as of /v1/ask. Return the ids by which the page names it and its documents. It runs to its end."""
+        asked = await read(request, Inquiry)
+        job = self._desk.keep(await anyio.to_thread.run_sync(asked.asked, self._desk))
+        return as_json({"job": job.id, "documents": [entry.id for entry in job.entries]})
+
+    def events(self, request: Request) -> Response:
+        """Return the events of a question for the page, from the first on or after the last one that the page has."""
+        job, last = self._job(request.path_params["job"]), request.headers.get("last-event-id", "")
+        after = int(last) if last.isascii() and last.isdigit() and len(last) < 10 else -1
+        return EventStream(job, PageEvents(job), after=after, stops=False)
 
     def stop(self, request: Request) -> Response:
         self._job(request.path_params["job"]).cancel()
         return Response(status_code=204)
-
-    def answer(self, request: Request) -> Response:
-        """Return the last event of an answer again."""
-        return as_json(done(self._done(request.path_params["job"])))
 
     def save(self, request: Request) -> Response:
         """Return an answer as the page of --html, to be saved."""

@@ -93,7 +93,7 @@ def announced(each: Running) -> Iterator[None]:
 
 
 def user_token() -> tuple[Path, str]:
-    """Return the path of this user's token, and the token, which is made once. Raises FbragError `config` where it cannot be kept."""
+    """Return the path of the user's token, and the token, which is made once. Raises FbragError `config` if it cannot be kept."""
     from filelock import FileLock
 
     path = token_path()
