@@ -314,14 +314,6 @@ def test_a_body_that_is_too_large(open_door: Served) -> None:
     assert response.status == 413
 
 
-@pytest.mark.parametrize("body", [b"", b"{", b"[]", b"null", b"\xff", b'{"question":', b'{"question": 1}', b"[" * 100_000])
-def test_a_body_that_is_no_question(open_door: Served, body: bytes) -> None:
-    headers = {"Content-Type": "application/json"}
-    response, reply = open_door.sent("POST", "/v1/ask", body=body, headers=headers)
-    assert response.status == 400, reply
-    said(reply)
-
-
 @pytest.mark.parametrize("path", ["/v1/ask", "/v1/documents?name=a.txt"])
 def test_a_client_that_leaves_in_mid_request_is_no_fault(user: Environment, tmp_path: Path, path: str) -> None:
     with serving(user, "--port", "0", "-v") as served:

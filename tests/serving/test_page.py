@@ -19,6 +19,7 @@ pytest.importorskip("uvicorn", reason="needs Starlette and uvicorn: pip install 
 
 from fbrag_cli.progress import Listener
 from fbrag_cli.render.short_names import short_names
+from fbrag_cli.serving import desk
 from fbrag_cli.session.settings import ModelSettings
 from fbrag_cli.text.printable import one_line, printable
 from tests.generation.parrot_gguf import END, Parrot, saying
@@ -241,6 +242,13 @@ def test_a_question_of_the_page_runs_on_when_nobody_listens_and_is_stopped_by_it
         assert not server.desk.job(job).cancellation.requested
         assert server.send("POST", f"/page/stop/{job}", "").status == 204
         assert list(events_of(events(server, job)))[-1][0] == "stopped"
+
+
+def test_an_answer_is_kept_for_a_while(served: Live, monkeypatch: pytest.MonkeyPatch) -> None:
+    job = asked(served, preset="fast", settings={})
+    assert dict(events_of(events(served, job)))["done"]["typed"] == QUESTION
+    monkeypatch.setattr(desk, "KEPT_SECONDS", 0.0)
+    assert served.get(f"/page/events/{job}")[0] == 404
 
 
 def test_what_is_not_there_is_said_in_a_line(served: Live) -> None:
