@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterable
 from contextlib import aclosing, suppress
 from functools import partial
 from time import monotonic
@@ -32,7 +32,7 @@ _APART = 0.25  # seconds between two events of the progress, at least
 _HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}  # proxies pass each event on at once
 
 
-async def followed(job: Job) -> AsyncIterator[list[tuple[int, Event]]]:
+async def followed(job: Job) -> AsyncGenerator[list[tuple[int, Event]], None]:
     """Yield the events of a job from the first to `END`, with their numbers, as they come; none after a second without one."""
     loop, woken, last = asyncio.get_running_loop(), asyncio.Event(), -1
 

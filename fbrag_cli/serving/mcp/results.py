@@ -174,7 +174,7 @@ def passage(document: Document, start: int, end: int, most: int) -> dict[str, An
     return {**_part(place), "lines": len(index), **_shown(document.text[first:shown]), "cut": shown < last}
 
 
-def bounded(record: dict[str, Any], most: int) -> dict[str, Any]:
+def bounded(record: dict[str, Any], most: int) -> Any:
     """Return a record of `most` characters of JSON at most: the texts of passages are cut from the last one on, then lists."""
     for passages in (record.get(key, []) for key in ("passages", "sources", "nearest", "chunks")):
         while passages and (over := _size(record) - most) > 0:

@@ -83,7 +83,8 @@ def create_server(the_desk: Callable[[], Awaitable[Desk]], door: Door) -> MCPSer
         first, with the words that the document would use."""
         desk, named = await the_desk(), door.paths(paths)
         trace = await _in_thread(context, lambda listener: desk.find(_whole(question), named, top_k, listener))
-        return results.bounded(results.found(trace), max_chars)
+        found: Found = results.bounded(results.found(trace), max_chars)
+        return found
 
     @tool
     async def ask_document(
@@ -93,12 +94,14 @@ def create_server(the_desk: Callable[[], Awaitable[Desk]], door: Door) -> MCPSer
         half a minute and more: if the status is "running", call ask_result with the job. The status "not_found" says that the
         documents do not hold the answer."""
         job = _asked(await the_desk(), door.paths(paths), question, answering=True)
-        return await _result(context, job, None, wait_s, max_chars)
+        answered: Answered = await _result(context, job, None, wait_s, max_chars)
+        return answered
 
     @tool
     async def ask_result(job: Name, context: Context, find: Sought = None, wait_s: Wait = 45, max_chars: Most = 8000) -> OfJob:
         """Wait for the result of a job of ask_document or explain_selection, and return it."""
-        return await _result(context, (await the_desk()).job(job), find, wait_s, max_chars)
+        found: OfJob = await _result(context, (await the_desk()).job(job), find, wait_s, max_chars)
+        return found
 
     @tool
     async def explain_selection(
@@ -107,14 +110,16 @@ def create_server(the_desk: Callable[[], Awaitable[Desk]], door: Door) -> MCPSer
         """Say which passages would be read to answer a question, by which scores, what the small model guessed, and what became
         of the passages that hold a text."""
         job = _asked(await the_desk(), door.paths(paths), question, answering=False)
-        return await _result(context, job, find, wait_s, max_chars)
+        explained: Explained = await _result(context, job, find, wait_s, max_chars)
+        return explained
 
     @tool
     async def read_passage(path: Path, start_line: Line, end_line: Line, context: Context, max_chars: Most = 8000) -> Lines:
         """Read lines of a document's text, such as those around a passage that was found."""
         desk, named = await the_desk(), door.path(path)
         document = await _in_thread(context, lambda listener: desk.library.document(named, listener))
-        return results.bounded(results.passage(document, start_line, end_line, max_chars), max_chars)
+        lines: Lines = results.bounded(results.passage(document, start_line, end_line, max_chars), max_chars)
+        return lines
 
     return server
 

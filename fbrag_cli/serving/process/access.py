@@ -93,8 +93,8 @@ class Access:
                 pass
             except asyncio.CancelledError:  # at the end of the process
                 if not status:
-                    error = HttpError(503, "the process ends", "start it again", code="timeout")
-                    await _refusal(request, error)(scope, receive, sent)
+                    ending = HttpError(503, "the process ends", "start it again", code="timeout")
+                    await _refusal(request, ending)(scope, receive, sent)
             finally:
                 path = one_line(scope["path"], 200)
                 log(f"{scope['method']} {path} {status or '-'} in {monotonic() - begun:.2f} s")
