@@ -152,7 +152,7 @@ class _Page:
         """Return the events of a question for the page, from the first on or after the last one that the page has."""
         job, last = self._job(request.path_params["job"]), request.headers.get("last-event-id", "")
         after = int(last) if last.isascii() and last.isdigit() and len(last) < 10 else -1
-        return EventStream(job, PageEvents(job), after=after, stops=False)
+        return EventStream(job, PageEvents(job), after=after)
 
     def stop(self, request: Request) -> Response:
         self._job(request.path_params["job"]).cancel()

@@ -87,12 +87,13 @@ class EventStream(StreamingResponse):
     """The events of a job as server-sent events, until its end. A comment line each second without one keeps proxies awake.
 
     render: called with each event in its order, `END` as the last one, in a thread. When it raises, the stream ends.
-    after: number of the last event that the client has. stops: whether a client that goes away stops the job.
+    after: number of the last event that a client has, which comes back for the others: its events have their numbers. None for a
+    client that does not, which stops the job when it goes away.
     """
 
-    def __init__(self, job: Job, render: Render, *, after: int = -1, stops: bool = True) -> None:
+    def __init__(self, job: Job, render: Render, *, after: int | None = None) -> None:
         super().__init__(self._pieces(), media_type="text/event-stream", headers=_HEADERS)
-        self._job, self._render, self._after, self._stops = job, render, after, stops
+        self._job, self._render, self._after = job, render, after
         self._told = 0.0  # when progress was
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -100,7 +101,7 @@ class EventStream(StreamingResponse):
             async with aclosing(self.body_iterator):  # type: ignore[type-var]
                 await super().__call__(scope, receive, send)
         finally:
-            if self._stops:
+            if self._after is None:
                 self._job.leave()
 
     async def _pieces(self) -> AsyncIterator[bytes]:
@@ -116,15 +117,16 @@ class EventStream(StreamingResponse):
                 if monotonic() - self._told < _APART:
                     continue
                 self._told = monotonic()
-            written = [_written(name, data, number) for name, data in self._render(event)]
-            if number > self._after:
-                pieces += written
+            rendered = [*self._render(event)]
+            if self._after is None:  # some clients take a comment after a number for an event without data
+                pieces += [_written(name, data) for name, data in rendered]
+            elif number > self._after:
+                pieces += [_written(name, f"{data}\nid: {number}") for name, data in rendered]
         return pieces
 
 
-def _written(name: str, data: str, number: int) -> bytes:
-    head = f"event: {name}\n" if name else ""
-    return f"{head}data: {data}\nid: {number}\n\n".encode("utf-8", "replace")
+def _written(name: str, data: str) -> bytes:
+    return (f"event: {name}\n" if name else "").encode() + f"data: {data}\n\n".encode("utf-8", "replace")
 
 
 async def unless_gone(receive: Receive, run: Coroutine[object, object, T]) -> T:
