@@ -104,6 +104,12 @@ def test_all_that_is_served_is_asked_without_a_name(served: Live) -> None:
     assert record["method"]["name"] == "vanilla"
 
 
+def test_more_is_read_for_the_same_question(served: Live) -> None:
+    asked = {"documents": [id_of(served, "inquiry.txt")], "settings": {"method": "vanilla", "select": 2, "max_tokens": 2}}
+    assert len(served.ask(QUESTION, **asked)["sources"]) == 2
+    assert len(served.ask(QUESTION, **asked, more=2)["sources"]) == 6
+
+
 def test_a_place_is_read(served: Live, folder: Path) -> None:
     lines = INQUIRY.read_text().split("\n")
     id = id_of(served, "inquiry.txt")
@@ -188,6 +194,9 @@ WRONG = [
     {"question": "Who?", "conversation": 3},
     {"question": "Who?", "conversation": "x" * 101},
     {"question": "Who?", "find": "x"},
+    {"question": "Who?", "more": 10},
+    {"question": "Who?", "more": "2"},
+    {"question": "Who?", "more": 1, "settings": {"method": "closed-book"}},
     [],
     "Who?",
     None,
@@ -286,18 +295,6 @@ def test_an_upload_of_any_kind_is_read_as_by_ask(served: Live) -> None:
     assert served.post("/v1/documents", b"text")[0] == 400
 
 
-def test_a_form_uploads_its_file(served: Live) -> None:
-    def form(field: str) -> bytes:
-        return f'--X\r\nContent-Disposition: form-data; name="file"{field}\r\n\r\nA bell of tin.\r\n--X--\r\n'.encode()
-
-    kind = {"Content_Type": "multipart/form-data; boundary=X"}
-    response = served.send("POST", "/v1/documents", form('; filename="tin.txt"'), **kind)
-    assert (response.status, json.loads(response.read())["documents"][0]["name"]) == (201, "tin.txt")
-    assert served.get("/v1/source?document=tin.txt")[1]["text"] == "A bell of tin."
-    for wrong in (form(""), b"--X--", b"", b"nothing"):
-        assert served.send("POST", "/v1/documents", wrong, **kind).status == 400, wrong
-
-
 def test_a_hostile_name_is_text(served: Live) -> None:
     names = (
         "../../etc/passwd",
@@ -363,7 +360,7 @@ def test_two_questions_run_side_by_side(smollm2: Path, folder: Path) -> None:
         short = {"documents": [str(folder / "lamp.txt")], "settings": {"samples": 2, "forward_tokens": 10, "max_tokens": 10}}
         answer = server.ask("Who made the lamp?", **short)
         assert {each["document"] for each in answer["sources"]} == {str(folder / "lamp.txt")}
-        assert server.state.desk.n_running == 1  # the other one is not done
+        assert server.desk.n_running == 1  # the other one is not done
         long.close()
 
 
@@ -383,12 +380,11 @@ def test_a_document_that_cannot_be_read_is_the_error_of_ask(tiny: Path, tmp_path
 def test_answers_to_programs_push_no_answer_off_the_page(tiny: Path, folder: Path) -> None:
     fast = {"preset": "fast", "settings": {"select": 1, "max_tokens": 2}}
     with live(pair(tiny), [str(folder / "lamp.txt")]) as server:
-        response = server.send("POST", "/page/ask", json.dumps({"question": "Who made the lamp?", **fast}))
-        (job,) = {json.loads(line[6:]).get("job") for line in response if line.startswith(b"data: ")} - {None}
+        job = server.post("/page/ask", {"question": "Who made the lamp?", **fast})[1]["job"]
         for i in range(20):
             server.events(f"Who made lamp {i}?", **fast)
             server.ask(f"Who lit lamp {i}?", **fast)
-        assert server.get(f"/page/answer/{job}")[0] == 200
+        assert b"event: done" in server.send("GET", f"/page/events/{job}").read()
 
 
 def test_a_document_that_changes_is_read_again(tiny: Path, tmp_path: Path) -> None:
@@ -477,7 +473,7 @@ def test_the_end_of_the_desk_ends_its_questions(silent: Loopback) -> None:
     with live(served_by(silent), [str(INQUIRY)]) as server:
         response = server.send("POST", "/v1/ask", ASKED, Accept="text/event-stream")
         next(events_of(response))
-        server.state.desk.close()
+        server.desk.close()
         *_, last = events_of(response)
         assert last["error"]["code"] == "timeout"
         assert not [each for each in threading.enumerate() if each.name.startswith("job ")]
