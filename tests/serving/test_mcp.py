@@ -192,7 +192,7 @@ def test_passages_are_found_without_a_model(served: Callable[..., None]) -> None
         assert first["document"] == PLACE
         assert "forged at the\nIronhythe works" in first["text"]
         assert first["start_line"] <= 390 <= first["end_line"]
-        assert first["score"] > second["score"]
+        assert first["relative_score"] > second["relative_score"]
         assert json.loads(found.content[0].text) == found.structured_content
         around = await client.call_tool("read_passage", {"path": PLACE, "start_line": 390, "end_line": 391})
         assert "Ironhythe works" in around.structured_content["text"]
