@@ -239,7 +239,7 @@ class _Writer(AnswerWriter):
         options, self._n_out = self._options, self._n_out + 1
         if self.in_json:
             told = as_json.answer(trace, memory_mb=peak_memory_mb())
-            self._put_json({**told, "typed": self.typed, "understood": trace.question})
+            self._put_json({**told, "question": self.typed, "resolved_question": trace.question})
         elif self._form == "md":
             self.write(section(answer_of(trace), layout_for(options), self._n_out) + "\n\n")
         else:

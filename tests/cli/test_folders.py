@@ -141,6 +141,6 @@ def test_a_file_has_the_same_scores_alone_and_in_a_folder_of_one(fbrag: Run, not
 
     def backward(path: Path) -> list[float]:
         done = fbrag("explain", path, QUESTION, "--json", *SHORT, "--small", "smollm2-135m")
-        return [chunk["backward"] for chunk in json.loads(done.stdout)["chunks"]]
+        return [chunk["backward_score"] for chunk in json.loads(done.stdout)["chunks"]]
 
     assert backward(notes / "one") == backward(notes / "one" / "a.txt") != []
