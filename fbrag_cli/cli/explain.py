@@ -60,11 +60,12 @@ def explain(console: Console, options: ExplainCommand) -> int:
         found = _print_explanation(stream, trace, session, options, console)
         page(trace)
         device = session.device
-    from fbrag_cli.render.text import summary
+    from fbrag_cli.render.text import last_line, summary
 
-    console.info(summary(trace, device), dim=True)
+    console.info(summary(trace, device), level=1, dim=True)
+    console.info(last_line(trace, device), dim=True)
     if not found:
-        console.warning(f"no chunk holds {shown.find!r}")
+        console.warning(f"no chunk contains {shown.find!r}")
     return ExitCode.DONE if found or options.output.exit_zero else ExitCode.NEGATIVE
 
 

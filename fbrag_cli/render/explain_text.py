@@ -11,7 +11,18 @@ from fbrag_cli.corpus import Corpus, Passage
 from fbrag_cli.documents.document import Document
 from fbrag_cli.documents.lines import line_of, pages_of
 from fbrag_cli.documents.lines import lines_of as line_range
-from fbrag_cli.render.passages import cut, digits, in_part, line_text, parts, place, read_of, scored, scored_samples, shown_lines
+from fbrag_cli.render.passages import (
+    cut,
+    digits,
+    in_part,
+    line_text,
+    location,
+    parts,
+    place,
+    read_of,
+    scored_samples,
+    shown_lines,
+)
 from fbrag_cli.render.tables import cells_by_chunk, chunk_table, first_words, fitted, lines_of, own_tables
 from fbrag_cli.retrieval.ranking import best, ranks
 from fbrag_cli.text.printable import one_line, plural, printable
@@ -35,8 +46,8 @@ def table(
     columns: int | None = None,
     colored: bool = False,
 ) -> Iterator[str]:
-    """Yield the header, then a line for each of the `limit` best chunks (None: all), by rank or by position. Selected
-    ones have a `*`, copies of these a `=`.
+    """Yield the header, a line for each of the `limit` best chunks (None: all), by rank or by position, and a legend. Selected
+    chunks have a `*`, duplicates of these a `=`. A chunk has its rank by the question, and its rank by the forward samples.
 
     count_tokens: of the small model; None where no model is loaded: the column then has words. columns: of the terminal, to
     which the table is fitted; None off one. colored: whether selected rows are bold and the others dim.
@@ -45,9 +56,10 @@ def table(
     combined, backward, forward = map(ranks, (scores.combined, scores.backward, scores.forward))
     shown = sorted(best(scores.combined, limit), key=lambda position: position if by_position else combined[position])
     selected, copies, own = set(trace.selected), trace.selection.duplicate_of, chunk_table(trace)
-    heads = [column.header or column.name for column in own.columns] if own else ["forward", "by"]
+    heads = [column.header or column.name for column in own.columns] if own else ["samples"] if trace.samples else []
     cells = cells_by_chunk(own) if own else {}
     none = ("-",) * len(heads)
+    where, located = _locations(trace)
     rows = []
     for position in shown:
         chunk = trace.corpus.chunks[position]
@@ -56,22 +68,23 @@ def table(
                 f"{combined[position]}",
                 "*" if position in selected else "=" if position in copies else "",
                 "-" if scores.relative is None else f"{scores.relative[position]:.2f}",
-                f"{scores.combined[position]:.2f}",
-                f"{digits(trace, scores.backward[position])} (#{backward[position]})",
-                *(cells.get(position, none) if own else _forward(trace, position, forward[position])),
+                f"#{backward[position]}",
+                *(cells.get(position, none) if own else [f"#{forward[position]}"] if heads else ()),
                 f"{count_tokens(chunk.text) if count_tokens else chunk.n_words}",
                 f"{position + 1}",
-                place(chunk),
+                located(chunk),
                 first_words(chunk),
             )
         )
     length = "tok" if count_tokens else "words"
-    header = ("rank", "", "scale", "score", "backward", *heads, length, "chunk", "place", "first words")
-    empty = () if own or trace.samples else ("by", "forward")
-    lines = fitted([header, *rows], columns, _common(trace), (*_SPARE, *empty, "scale", "by"))
+    header = ("", "", "score", "question", *heads, length, "chunk", where, "starts with")
+    lines = fitted([header, *rows], columns, _common(trace), _SPARE)
     yield next(lines)
     for position, line in zip(shown, lines, strict=True):
         yield _painted(line, BOLD if position in selected else DIM, colored)
+    ranks_by = "the question, and by the forward samples" if trace.samples and not own else "the question"
+    equal = "; = duplicate of a selected chunk" if copies else ""
+    yield from wrap_lines(f"* selected{equal}. #: rank by {ranks_by}.", columns)
 
 
 def excerpts(trace: Trace, columns: int | None = None) -> Iterator[str]:
@@ -79,8 +92,9 @@ def excerpts(trace: Trace, columns: int | None = None) -> Iterator[str]:
 
     columns: of the terminal; None off one.
     """
-    rows = [(f"{each.n_words}", place(each), first_words(each)) for each in trace.context]
-    yield from fitted([("words", "place", "first words"), *rows], columns, _common(trace))
+    where, located = _locations(trace)
+    rows = [(f"{each.n_words}", located(each), first_words(each)) for each in trace.context]
+    yield from fitted([("words", where, "starts with"), *rows], columns, _common(trace))
     words = sum(each.n_words for each in trace.context)
     yield f"{plural(len(rows), 'excerpt')}, {plural(words, 'word')} for the large model"
 
@@ -90,6 +104,13 @@ def own_lines(trace: Trace, columns: int | None = None) -> Iterator[str]:
     for told in own_tables(trace):
         yield ""
         yield from lines_of(told, columns, _common(trace))
+
+
+def _locations(trace: Trace) -> tuple[str, Callable[[Passage], str]]:
+    """Return the head of a column of locations, and what returns the location of a passage: of one document without its name."""
+    if len(trace.corpus.documents) > 1:
+        return "location", place
+    return ("pages" if trace.corpus.documents[0].pages else "lines"), lambda passage: location(passage)[2]
 
 
 def _common(trace: Trace) -> str:
@@ -152,42 +173,38 @@ def _folded(text: str) -> str:
 
 
 def found(trace: Trace, held: Mapping[int, set[bool]], columns: int | None = None) -> Iterator[str]:
-    """Yield a line for each chunk: rank, scores, place, whether it is selected, and if in part, whether what it holds is read.
+    """Yield a line for each chunk: its location, whether it is selected and its text read, and its ranks.
 
     held: as of `holders`. columns: as for `wrap_lines`.
     """
     scores = trace.scores
     combined, backward, forward = map(ranks, (scores.combined, scores.backward, scores.forward))
-    selected, recalled, copies, partly = set(trace.selected), set(trace.retrieved), trace.selection.duplicate_of, in_part(trace)
+    selected, retrieved, copies, partly = set(trace.selected), set(trace.retrieved), trace.selection.duplicate_of, in_part(trace)
     for position, is_read in held.items():
         fate = "selected" if position in selected else "not selected"
         if partly and position in selected:
             fate += ", read in part" if len(is_read) == 2 else ", read" if True in is_read else ", not read"
         if position in copies:
-            fate = f"a copy of chunk {copies[position] + 1}, which is selected"
-        if position in recalled:
-            fate += ", recalled"
-        yield from wrap_lines(
-            f"rank {combined[position]}/{len(trace.corpus.chunks)}  score {scored(scores, position)}  "
-            f"backward {digits(trace, scores.backward[position])} (#{backward[position]})  "
-            f"forward {digits(trace, scores.forward[position])} (#{forward[position]})  "
-            f"{place(trace.corpus.chunks[position])}  {fate}",
-            columns,
-        )
+            fate = f"duplicate of the selected chunk {copies[position] + 1}"
+        if position in retrieved:
+            fate += ", retrieved"
+        by_samples = f", samples #{forward[position]}" if trace.samples else ""
+        rank = f"rank {combined[position]} of {len(trace.corpus.chunks)}; question #{backward[position]}{by_samples}"
+        yield from wrap_lines(f"{place(trace.corpus.chunks[position])}: {fate} ({rank})", columns)
 
 
 def one_chunk(trace: Trace, position: int, term_scores: TermScores | None, columns: int | None = None) -> Iterator[str]:
-    """Yield a chunk in full, and what each term of the question and of the sample that raised it adds to its scores.
+    """Yield a chunk in full, and what each term of the question and of the sample that matches it best adds to its scores.
 
     term_scores: of a text and a chunk's position; None for a retriever without terms. columns: as for `wrap_lines`.
     """
     chunk = trace.corpus.chunks[position]
     said = [f"chunk {position + 1} of {len(trace.corpus.chunks)}  {place(chunk)}"]
-    said.append(f"backward {digits(trace, trace.scores.backward[position])}{_added(term_scores, trace.question, position)}")
+    said.append(f"question {digits(trace, trace.scores.backward[position])}{_added(term_scores, trace.question, position)}")
     raised_by = int(trace.scores.best_sample[position])
     if trace.samples and trace.scores.forward[position] != 0:
         added = _added(term_scores, trace.samples[raised_by].scored_text, position)
-        said.append(f"forward {digits(trace, trace.scores.forward[position])}, by sample {raised_by + 1}{added}")
+        said.append(f"sample {raised_by + 1} {digits(trace, trace.scores.forward[position])}{added}")
     if in_part(trace) and (read := read_of(trace).get(position)):
         words = sum(each.n_words for each in read)
         said.append(f"read {words:,} of {plural(chunk.n_words, 'word')}: {', '.join(place(each) for each in read)}")
@@ -205,11 +222,19 @@ def _added(term_scores: TermScores | None, text: str, position: int) -> str:
 
 
 def samples(trace: Trace, columns: int | None = None, *, colored: bool = False) -> Iterator[str]:
-    """Yield each forward sample, with the chunk that it raised most. columns: as for `wrap_lines`. colored: as for `table`."""
+    """Yield each forward sample, equal ones once, with its best match. columns: as for `wrap_lines`. colored: as for `table`."""
+    numbers: dict[str, list[str]] = {}
+    for sample in trace.samples:
+        numbers.setdefault(sample.text, []).append(str(sample.index + 1))
+    where, located = _locations(trace)
     for sample, scores in scored_samples(trace):
-        chunk = trace.corpus.chunks[int(scores.argmax())]
-        raised = f"raises {place(chunk)} most ({digits(trace, scores.max())})" if scores.any() else "raises no chunk"
-        for line in wrap_lines(f"sample {sample.index + 1} (seed {sample.seed}{cut(sample)}) {raised}", columns):
+        if (same := numbers.pop(sample.text, None)) is None:
+            continue
+        best_match = located(trace.corpus.chunks[int(scores.argmax())])
+        unit = "" if where == "location" else f"{where} " if "-" in best_match else f"{where[:-1]} "
+        matched = f"best match: {unit}{best_match}" if scores.any() else "matches no chunk"
+        title = f"forward sample{'s' if len(same) > 1 else ''} {', '.join(same)}{cut(sample)} · {matched}"
+        for line in wrap_lines(title, columns):
             yield _painted(line, BOLD, colored)
         yield from wrap_lines(printable(sample.text), columns, "    ")
 
@@ -230,7 +255,8 @@ def heat(trace: Trace, columns: int | None = None, *, colored: bool = False) -> 
         bars.add("".join(_SHADES[round(share * (len(_SHADES) - 1))] for share in shares), ACCENT if has_selected else "")
     documents = trace.corpus.documents
     name = one_line(documents[0].name) if len(documents) == 1 else plural(len(documents), "document")
-    yield from wrap_lines(f"map of {name}: {plural(n, 'chunk')}, scores from {low:.2f} (blank) to {high:.2f} (█)", columns)
+    scale = "blank: lowest, █: highest; numbers: ranks of selected chunks"
+    yield from wrap_lines(f"Score of {plural(n, 'chunk')} of {name} ({scale})", columns)
     yield bars.add("|").painted(colored=colored)
     by_place = ranks(combined)
     for line in _labels((f"{by_place[position]}", 1 + (2 * position + 1) * width // (2 * n)) for position in sorted(selected)):
@@ -284,8 +310,3 @@ def numbered(document: Document, columns: int | None = None) -> Iterator[str]:
         first, *rest = wrap_lines(printable(line), None if columns is None else max(20, columns - len(margin)))
         yield f"{number:>{width}}  {first}".rstrip()
         yield from (margin + each for each in rest)
-
-
-def _forward(trace: Trace, position: int, rank: int) -> tuple[str, str]:
-    score, sample = trace.scores.forward[position], int(trace.scores.best_sample[position])
-    return f"{digits(trace, score)} (#{rank})", f"#{sample + 1}" if score > 0 else "-"

@@ -41,7 +41,7 @@ def markdown(answer: Answer, layout: Layout, prefix: str = "") -> str:
         lines = (escaped_line(line_text(line)) for line in layout.lines(source))
         quoted = "\n".join(f"    > {line}".rstrip() for line in lines)
         where = escaped(place(layout.shown(source)) + source.also_in)
-        parts.append(f"[^{prefix}{source.number}]: {where}, {source.score}\n\n{quoted}")
+        parts.append(f"[^{prefix}{source.number}]: {where}\n\n{quoted}")
     return "\n\n".join(parts)
 
 

@@ -135,7 +135,7 @@ def scored_samples(trace: Trace) -> Iterator[tuple[ForwardSample, NDArray[np.flo
 
 def cut(sample: ForwardSample) -> str:
     """Return why a sample was cut, to follow its seed; "" where it was not."""
-    return {"length": ", cut at its length limit", "repeat": ", cut where it repeats itself"}.get(sample.finish, "")
+    return {"length": ", cut off at its length limit", "repeat": ", cut off: it repeats itself"}.get(sample.finish, "")
 
 
 def shown_lines(passage: Passage, columns: int = LONGEST_LINE, within: Passage | None = None) -> list[Passage]:

@@ -33,7 +33,7 @@ def chunk_table(trace: Trace) -> Table | None:
 def rows_of(table: Table) -> list[tuple[str, ...]]:
     """Return the header, then the cells of each row: its number first, its place and its first words last."""
     shown = [i for i, column in enumerate(table.columns) if column.header is not None]
-    rows = [(table.unit, *(table.columns[i].header or "" for i in shown), "place", "first words")]
+    rows = [(table.unit, *(table.columns[i].header or "" for i in shown), "location", "starts with")]
     for number, (row, passage) in enumerate(zip(table.rows, table.passages, strict=True), 1):
         rows.append((f"{number}", *(_text(row[i]) for i in shown), place(passage), first_words(passage)))
     return rows

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import anyio
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def routes(desk: Desk) -> list[Route]:
     """Return the routes /healthz and /process/status."""
-    since = datetime.now(timezone.utc).isoformat(timespec="seconds")
+    since = datetime.now(UTC).isoformat(timespec="seconds")
 
     async def health(request: Request) -> Response:
         return as_json({"status": "ok", "version": __version__})

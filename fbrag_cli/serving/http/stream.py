@@ -51,7 +51,7 @@ async def followed(job: Job) -> AsyncGenerator[list[tuple[int, Event]], None]:
             else:
                 try:
                     await asyncio.wait_for(woken.wait(), _SILENCE)
-                except asyncio.TimeoutError:
+                except TimeoutError:
                     yield []
 
 

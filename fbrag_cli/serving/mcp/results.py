@@ -5,9 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    NotRequired,  # as pydantic needs them before Python 3.12
+)
 
-from typing_extensions import NotRequired, TypedDict  # as pydantic needs them before Python 3.12
+from typing_extensions import TypedDict
 
 from fbrag_cli.errors import FbragError
 from fbrag_cli.text.printable import one_line, printable
