@@ -13,9 +13,9 @@ from fbrag_cli.documents.document import Content, Document, Extracted
 from fbrag_cli.methods.ranking import whole_chunks
 from fbrag_cli.query import Collection, Query
 from fbrag_cli.render import as_json
-from fbrag_cli.render.answer import UNPROVED, answer_of
+from fbrag_cli.render.answer import answer_of
 from fbrag_cli.render.markdown import markdown
-from fbrag_cli.render.text import Layout, cited_answer, sources
+from fbrag_cli.render.text import Layout, cited_answer, text
 from fbrag_cli.retrieval.bm25 import BM25
 from fbrag_cli.trace import Scores, Selection, Trace
 from tests.render import test_passages
@@ -69,7 +69,7 @@ def test_each_sentence_carries_its_own_sources_and_one_without_support_none() ->
     cited = trace.citations
     assert [claim.sources for claim in cited.claims] == [(3,), (2,), ()]
     assert [answer[claim.start : claim.end] for claim in cited.claims][1] == "He was born in Dunlathe."
-    assert UNPROVED not in answer_of(trace).notes()
+    assert "No source supports this answer." not in answer_of(trace).notes()
     assert cited_answer(answer_of(trace)).text.startswith(
         "Tobias Wrenn sealed it in 1893. [1] He was born in Dunlathe. [2] His ship"
     )
@@ -91,8 +91,8 @@ HORSES = "Captain Thaxter came. I did not see the Garefowl again. He rode. Where
 def test_a_sentence_with_the_answer_and_no_other_word_of_the_question_than_names_is_no_proof(question: str, answer: str) -> None:
     trace = trace_of(HORSES, answer=answer, question=question)
     assert cited_answer(answer_of(trace)).text == answer
-    assert next(answer_of(trace).notes()) == UNPROVED == "no sentence of the sources shows this"
-    assert f"\n\n{UNPROVED}\n\n" in markdown(answer_of(trace), Layout(context=0))
+    assert next(answer_of(trace).notes()) == "No source supports this answer."
+    assert "\n\nNo source supports this answer.\n\n" in markdown(answer_of(trace), Layout(context=0))
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_a_sentence_with_the_answer_and_a_word_that_was_asked_is_a_proof(
 ) -> None:
     trace = trace_of(text, answer=answer, question=question, language=language)
     assert cited_answer(answer_of(trace)).text == f"{answer} [1]"
-    assert UNPROVED not in answer_of(trace).notes()
+    assert "No source supports this answer." not in answer_of(trace).notes()
 
 
 def test_of_an_answer_in_another_language_than_the_sources_nobody_says_that_no_sentence_shows_it() -> None:
@@ -151,8 +151,8 @@ def test_words_names_and_numbers_that_no_source_has_are_said() -> None:
     trace = trace_of(ROADS, BOX, answer="Captain Silas Wrenn, on 4 May 1894, sealing the boxes with lead.")
     cited = trace.citations
     assert cited.unsupported_terms == ("Captain Silas", "4", "1894")
-    assert list(answer_of(trace).notes())[-1] == "in no source: Captain Silas, 4, 1894"
-    assert "\n\nin no source: Captain Silas, 4, 1894\n\n" in markdown(answer_of(trace), Layout(context=0))
+    assert list(answer_of(trace).notes())[-1] == "Not in the sources: Captain Silas, 4, 1894"
+    assert "\n\nNot in the sources: Captain Silas, 4, 1894\n\n" in markdown(answer_of(trace), Layout(context=0))
     assert as_json.answer(trace, memory_mb=0)["unsupported_terms"] == ["Captain Silas", "4", "1894"]
 
 
@@ -232,14 +232,14 @@ def test_json_has_the_citations_beside_the_answer_and_the_place_of_each_sentence
 def test_markdown_refers_to_the_cited_sources_in_the_answer_and_to_the_others_in_a_line() -> None:
     trace = trace_of(ROADS, BOX, answer="Tobias Wrenn")
     told = markdown(answer_of(trace), Layout(context=0))
-    assert told.startswith("Tobias Wrenn[^1]\n\nOther sources: [^2]\n\n[^1]: 1.txt:1, 0.50 (1.00)\n\n    > The box was sealed")
+    assert told.startswith("Tobias Wrenn[^1]\n\nOther sources: [^2]\n\n[^1]: 1.txt:1\n\n    > The box was sealed")
     assert "\n\n[^2]: 0.txt" in told
 
 
-def test_what_was_proposed_is_said_where_the_document_does_not_say() -> None:
+def test_an_unsupported_answer_is_told_and_not_given() -> None:
     trace = replace(trace_of(ROADS, BOX, answer="Silas\x1b Pell\nof Greenock"), status="not_found")
-    assert cited_answer(answer_of(trace)).text == "The document does not say."
-    proposed = "Proposed, but not shown by the chunks: Silas␛ Pell of Greenock (--answer-anyway gives it)"
+    assert cited_answer(answer_of(trace)).text == "No answer found in the document."
+    proposed = "Unsupported answer: Silas␛ Pell of Greenock (use --answer-anyway to print it)"
     assert list(answer_of(trace).notes()) == list(answer_of(trace).notes(sources=False)) == [proposed]
     told = as_json.answer(trace, memory_mb=0)
     assert (told["answer"], told["citations"], told["unsupported_terms"]) == (None, [], [])
@@ -256,26 +256,26 @@ def test_where_the_document_does_not_say_the_sentence_nearest_to_the_question_is
     assert marked(trace, cited)[0] == ["captain", "short", "sleep"]
 
 
-def test_words_of_the_question_that_stand_nowhere_are_said_above_the_answer() -> None:
+def test_words_of_the_question_that_are_not_in_the_document_are_told_if_no_answer_was_found() -> None:
     trace = replace(trace_of(BOX, answer="Wrenn"), missing_terms=("horse", "Thax\x1bter_1_"))
-    assert answer_of(trace).missing_terms == "horse, Thax␛ter_1_ stand nowhere in the document"
-    assert answer_of(replace(trace, missing_terms=("horse",))).missing_terms == "horse stands nowhere in the document"
-    assert answer_of(replace(trace_of(BOX, TOWN, answer="Wrenn"), missing_terms=("horse",))).missing_terms.endswith(
-        "nowhere in the documents"
-    )
-    above = "horse, Thax␛ter\\_1\\_ stand nowhere in the document\n\nWrenn"
-    assert markdown(answer_of(trace), Layout(context=0)).startswith(above)
+    assert "horse" not in text(answer_of(trace), Layout(context=0))
+    declined = replace(trace, status="not_found")
+    assert answer_of(declined).missing_terms == "Not in the document: horse, Thax␛ter_1_"
+    several = replace(trace_of(BOX, TOWN, answer="Wrenn"), missing_terms=("horse",), status="not_found")
+    assert answer_of(several).missing_terms == "Not in the documents: horse"
+    below = "No answer found in the document.\n\nNot in the document: horse, Thax␛ter\\_1\\_\n\n"
+    assert markdown(answer_of(declined), Layout(context=0)).startswith(below)
     assert as_json.answer(trace, memory_mb=0)["missing_terms"] == ["horse", "Thax\x1bter_1_"]
 
 
 @pytest.mark.parametrize(
     ("question", "sentence"),
     [
-        ("Who sealed the box?", "The document does not say."),
-        ("Capital of Peru?", "The document does not say."),
-        ("Wrenn?", "The document does not say."),
-        ("Who was Jean de la Fontaine?", "The document does not say."),
-        ("", "The document does not say."),
+        ("Who sealed the box?", "No answer found in the document."),
+        ("Capital of Peru?", "No answer found in the document."),
+        ("Wrenn?", "No answer found in the document."),
+        ("Who was Jean de la Fontaine?", "No answer found in the document."),
+        ("", "No answer found in the document."),
         ("Wer hat die Kiste versiegelt und wo ist sie?", "Das Dokument sagt dazu nichts."),
         ("Qui a scellé la boîte, et où est-elle ?", "Le document ne le dit pas."),
         ("¿Quién selló la caja de los relojes?", "El documento no lo dice."),
@@ -294,46 +294,44 @@ def test_without_an_answer_the_sentence_is_that_of_the_sample_that_raised_the_ch
     assert sentences(trace.citations) == ["The box was sealed by Tobias Wrenn with lead in 1893."]
 
 
-def test_cited_sources_have_their_lines_and_each_other_one_is_a_line() -> None:
+def test_cited_sources_have_their_lines_and_the_others_their_locations() -> None:
     texts = [f"The box of pier {i} was open. It stood there all night, and nobody came to see what was in it." for i in range(8)]
     texts[7] = "The box was sealed by Tobias Wrenn with lead in 1893."
     trace = trace_of(*texts, answer="Tobias Wrenn")
-    cited, *others = sources(answer_of(trace), Layout(context=0)).split("\n\n")
-    assert cited == "Sources:\n[1] 7.txt:1   0.12 (1.00)\n  > The box was sealed by Tobias Wrenn with lead in 1893."
-    (others,) = [each.splitlines() for each in others]
-    assert others[:2] == ["[2] 0.txt:1  The box of pier 0 was open.", "[3] 1.txt:1  The box of pier 1 was open."]
-    assert len(others) == 7
-    for more in ({"full": True}, {"sources": "all"}):
-        whole = sources(answer_of(trace), Layout(context=0, **more)).splitlines()
+    answer, cited, others = text(answer_of(trace), Layout(context=0)).split("\n\n")
+    assert answer == "Tobias Wrenn [1]"
+    assert cited == "[1] 7.txt:1\n    The box was sealed by Tobias Wrenn with lead in 1893."
+    assert others == "also read: " + " · ".join(f"{number}.txt:1" for number in range(7))
+    for more in (Layout(context=0, full=True), Layout(context=1, sources="all")):
+        whole = text(answer_of(trace), more).splitlines()
         assert [line[:3] for line in whole if line.startswith("[")] == [f"[{number}]" for number in range(1, 9)]
         assert [line for line in whole if line.startswith("  > ")] == [f"  > {texts[7]}"]  # the only one that is evidence
+
+
+def test_locations_in_one_document_are_one_line() -> None:
+    passages = "\n\n".join(f"The box of pier {i} was open. It stood there all night, and nobody came." for i in range(3))
+    trace = replace(test_passages.trace_of(passages, "Wrenn", "", 14), answer="Wrenn")
+    assert text(answer_of(trace), Layout(context=0)).endswith("\n\nalso read: lines 3 · 5")
 
 
 def test_a_source_that_shows_nothing_of_the_answer_has_no_marked_sentence() -> None:
     trace = trace_of("I did not see the Garefowl again.", "Nobody slept.", answer="Bromley", question="Who saw the Garefowl?")
     for colored in (True, False):
-        shown = sources(answer_of(trace), Layout(context=0, sources="all", colored=colored))
-        assert shown.startswith("Closest:\n[1] 0.txt:1")
-        assert shown.splitlines()[2] == "    I did not see the Garefowl again."
+        shown = text(answer_of(trace), Layout(context=1, colored=colored))
+        assert "\n\nClosest passage: 0.txt:1\n    I did not see the Garefowl again.\n\n" in shown
 
 
-def test_a_sentence_of_a_word_or_two_is_shown_with_what_follows() -> None:
-    trace = trace_of(BOX, "Wrenn slept. He said that he knew of no other man who had one.", answer="Tobias Wrenn")
-    assert (
-        sources(answer_of(trace), Layout(context=0)).splitlines()[-1]
-        == "[2] 1.txt:1  Wrenn slept. He said that he knew of no other …"
-    )
-
-
-def test_where_nothing_is_cited_the_source_nearest_to_the_question_has_its_lines() -> None:
+def test_if_nothing_is_cited_the_passage_closest_to_the_question_has_its_lines() -> None:
     texts = ["A tall, mild gentleman was very seasick.", "Nobody slept.", "That is how the captain came to be so short of sleep."]
     asked = trace_of(*texts, answer="Seasickness", question="Why was the captain short of sleep?")
     trace = replace(asked, status="not_found")
-    lines = sources(answer_of(trace), Layout(context=0)).splitlines()
-    assert lines[0] == "Closest:"
-    assert lines[1].startswith("[3] 2.txt:1 ")
-    assert lines[2] == f"  > {texts[2]}"
-    assert lines[3:] == ["", f"[1] 0.txt:1  {texts[0]}", "[2] 1.txt:1  Nobody slept."]
+    lines = text(answer_of(trace), Layout(context=0)).splitlines()[4:]
+    assert lines == [
+        "Closest passage: 2.txt:1",
+        f"    {texts[2]}",
+        "",
+        "also read: 0.txt:1 · 1.txt:1",
+    ]
 
 
 def test_a_second_fact_is_cited_by_the_name_that_the_first_one_gives() -> None:

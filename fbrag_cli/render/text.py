@@ -78,27 +78,28 @@ def sources(answer: Answer, layout: Layout, before: Sequence[Passage] = ()) -> I
         if not _is_shown(source, layout):
             continue
         named = layout.shown(source)
-        head = Styled("" if source.shows in ("best", "") or not answer.answered else f"{answer.heading}: ")
-        head.add(f"[{source.number}] " if not head.text and source.number else "")
+        is_closest = source.shows in ("closest", "near") and answer.answered and layout.sources == "cited" and not layout.full
+        head = Styled(f"{answer.heading}: " if is_closest else f"[{source.number}] " if source.number else "")
         head.add(place(named), link=link(named) if layout.linked else "").add(source.also_in)
         head.add(_NEW if _is_new(source.passage, before) else "")
         yield "\n".join([layout.printed(head, _MARGIN), *(_line(source, line, layout) for line in layout.lines(source))])
 
 
 def also_read(answer: Answer, layout: Layout, before: Sequence[Passage] = ()) -> str:
-    """Return the locations of the other sources, best first, in a line for each document and for what is new; "" without any."""
+    """Return the locations of the other sources, best first, on one line, and on another one what is new; "" without any."""
     several = len({id(source.passage.document) for source in answer.sources}) > 1
-    lines: dict[tuple[str, str, bool], list[str]] = {}
+    read: dict[bool, list[str]] = {}
     for source in answer.sources:
         if not _is_shown(source, layout):
             name, unit, numbers = location(layout.shown(source))
-            lines.setdefault((name if several else "", unit, _is_new(source.passage, before)), []).append(numbers)
-    told = []
-    for (name, unit, is_new), numbers in lines.items():
-        several_of = len(numbers) > 1 or "-" in numbers[0]
-        where = f"{name} {unit}{'s' if several_of else ''} {' · '.join(dict.fromkeys(numbers))}".strip()
-        told.append(layout.printed(Styled().add(f"also read: {where}{_NEW if is_new else ''}", DIM), _MARGIN))
-    return "\n".join(told)
+            of_one = f"{name}{' p. ' if unit == 'page' else ':'}{numbers}" if several else numbers
+            read.setdefault(_is_new(source.passage, before), []).append(of_one)
+    lines = []
+    for is_new, found in sorted(read.items()):
+        units = "" if several else f"{unit}s " if len(found) > 1 or "-" in found[0] else f"{unit} "
+        told = f"{'added by --more' if is_new else 'also read'}: {units}{' · '.join(dict.fromkeys(found))}"
+        lines.append(layout.printed(Styled().add(told, DIM), _MARGIN))
+    return "\n".join(lines)
 
 
 def last_line(trace: Trace, device: str) -> str:

@@ -42,29 +42,27 @@ def answered(fbrag_cached: Run) -> subprocess.CompletedProcess[str]:
 def test_text_is_the_answer_then_the_sources_with_their_lines(
     answered: subprocess.CompletedProcess[str], fbrag_cached: Run
 ) -> None:
-    answer, sources = re.split(r"\n\n(?:Sources|Closest):\n", answered.stdout)
-    assert answer.strip()
-    assert len(re.findall(r"^\[\d\] \S+", sources, re.MULTILINE)) == 2  # one of them in a line
+    answer, first, *_, others = answered.stdout.strip().split("\n\n")
+    assert re.match(r"(\[1\]|Closest passage:) \S+:\d+", first)
+    assert re.fullmatch(r"also read: lines? \d+(-\d+)?", others)
     every = fbrag_cached("ask", INQUIRY, QUESTION, "--answer-anyway", "--sources", "all", *FAST).stdout
     assert every.startswith(answer)
-    rest = re.split(r"(?:Sources|Closest):\n", every)[1]
-    heads = re.findall(r"^\[(\d)\] (.+):(\d+)(?:-(\d+))?   (\d\.\d\d) \((\d+\.\d\d)\)$", rest, re.MULTILINE)
-    assert [head[0] for head in heads] == ["1", "2"]
-    assert 1 >= float(heads[0][4]) >= float(heads[1][4])
-    assert float(heads[0][5]) >= float(heads[1][5])
-    assert re.search(r"\d+ chunks: 2 recalled, 2 samples in .* 2 selected, answered in .* CPU", answered.stderr.splitlines()[-1])
+    assert re.findall(r"^\[(\d)\] .+:\d+(?:-\d+)?$", every, re.MULTILINE) == ["1", "2"]
+    assert re.fullmatch(r"\d+(\.\d)? s on CPU · [0-2] of 2 samples agree", answered.stderr.splitlines()[-1])
+    told = fbrag_cached("ask", "-v", INQUIRY, QUESTION, "--answer-anyway", *FAST).stderr
+    assert re.search(r"\d+ chunks: 2 retrieved, 2 samples .* 2 selected, answer.* CPU", told)
 
 
 def test_the_place_of_a_cited_source_is_that_of_its_marked_sentence(fbrag_cached: Run) -> None:
     with Loopback() as server:
         server.default = stream("Her ballast was pig iron.")
         asked = ("ask", INQUIRY, "What was the ship's ballast made of?", "--method", "vanilla", "--large", server.address)
-        done = fbrag_cached(*asked, "--answer-anyway", "-C", 0)
-    cited = re.search(r"Sources:\n\[(\d)\] .+:(\d+)-(\d+)   .+\n((?:  > .+\n)+)", done.stdout)
+        done = fbrag_cached(*asked, "--answer-anyway")
+    cited = re.search(r"\n\n\[(\d)\] .+:(\d+)-(\d+)\n((?:    .+\n)+)", done.stdout)
     assert cited
     assert done.stdout.startswith(f"Her ballast was pig iron. [{cited[1]}]\n\n")
     lines = INQUIRY.read_text("utf-8").split("\n")[int(cited[2]) - 1 : int(cited[3])]
-    sentence = " ".join(line.removeprefix("  > ") for line in cited[4].splitlines())
+    sentence = " ".join(line.removeprefix("    ") for line in cited[4].splitlines())
     assert sentence == "Her ballast was pig iron, with shingle on top of it to fill the ends."
     assert sentence in " ".join(lines)
     assert sentence not in " ".join(lines[1:])
@@ -127,14 +125,14 @@ def test_answer_only_is_the_answer_only_and_quiet_is_quiet(fbrag_cached: Run) ->
     done = fbrag_cached("ask", "-qa", INQUIRY, QUESTION, "--answer-anyway", *FAST)
     assert done.stdout.strip()
     assert "Sources" not in done.stdout
-    assert not re.search(r"\[\d\]|in no source", done.stdout)
+    assert not re.search(r"\[\d\]|Not in the sources", done.stdout)
     assert done.stderr == ""
 
 
 def test_without_sources_the_answer_refers_to_none(fbrag_cached: Run) -> None:
     asked = ("ask", INQUIRY, QUESTION, "--answer-anyway", *FAST)
     told = json.loads(fbrag_cached(*asked, "--json").stdout)
-    head = "Not sure: " if told["low_confidence"] else ""
+    head = "Low confidence: " if told["low_confidence"] else ""
     assert fbrag_cached(*asked, "--sources", "none").stdout.splitlines()[0] == head + told["answer"]
 
 
@@ -148,11 +146,12 @@ def test_where_the_document_does_not_say_the_proposal_is_shown_and_alone_it_is_o
         asked = ("ask", tmp_path / "soup.txt", QUESTION, "--method", "vanilla", "--large", server.address)
         found = fbrag_cached(*asked)
         alone, none, zero = (fbrag_cached(*asked, *options) for options in (["-a"], ["--sources", "none"], ["--exit-zero"]))
-    proposed = "Proposed, but not shown by the chunks: Captain Vance. (--answer-anyway gives it)"
-    absent = "master, ship stand nowhere in the document"
-    assert found.stdout.startswith(f"{absent}\n\nThe document does not say.\n\n{proposed}\n\nClosest:\n")
-    assert alone.stdout == "The document does not say.\n"
-    assert [line.split(" ")[0] for line in none.stdout.split("\n\n")] == ["master,", "The", "Proposed,"]
+    missing = "Not in the document: master, ship"
+    unsupported = "Unsupported answer: Captain Vance. (use --answer-anyway to print it)"
+    notes = f"No answer found in the document.\n\n{missing}\n{unsupported}\n"
+    assert found.stdout.startswith(f"{notes}\nClosest passage: ")
+    assert alone.stdout == "No answer found in the document.\n"
+    assert none.stdout == notes
     assert [found.returncode, alone.returncode, none.returncode, zero.returncode] == [1, 1, 1, 0]
 
 
@@ -327,6 +326,5 @@ def test_an_answer_alone_is_one_line_whatever_the_model_writes(fbrag_cached: Run
 
 def test_on_a_narrow_terminal_no_line_of_a_source_is_too_wide(module_environment: dict[str, str]) -> None:
     shown = on_terminal(60, module_environment, "ask", INQUIRY, QUESTION, "--answer-anyway", "--full", *FAST)
-    lines = shown[max(shown.index(head) for head in ("Sources:", "Closest:") if head in shown) + 1 :]
-    assert len(lines) > 8
-    assert all(len(line) <= 60 for line in lines if line.startswith("    "))
+    assert len(shown) > 8
+    assert all(len(line) <= 60 for line in shown if line.startswith("    "))

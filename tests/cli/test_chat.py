@@ -48,8 +48,8 @@ def test_a_follow_up_from_a_pipe_is_made_whole_and_shown(fbrag: Run, server: Loo
     done = fbrag("chat", works, *FAST, *models(server), stdin=f"{BUILT}\n\nAnd who paid for it?\n")
     assert done.returncode == 0
     first, second = re.split(r"(?<=\n)\n(?=The railway)", done.stdout)
-    assert first.startswith("Josiah Goss. [1]\n\nSources:\n[1] ")
-    assert second.startswith("The railway board. [1]\n\nSources:\n[1] ")
+    assert first.startswith("Josiah Goss. [1]\n\n[1] ")
+    assert second.startswith("The railway board. [1]\n\n[1] ")
     assert f"understood: {PAID}" in done.stderr.splitlines()
     assert "understood" not in done.stdout
 
@@ -74,7 +74,7 @@ def test_the_words_with_a_slash(fbrag: Run, server: Loopback, works: Path, tmp_p
     assert done.returncode == 2
     assert done.stderr.count("error: nothing was asked yet") == 2
     assert "hint: did you mean /save?" in done.stderr
-    assert "first words" in done.stdout
+    assert "starts with" in done.stdout
     assert "  > The Ironhythe works were built by Josiah Goss in 1841.\n" in done.stdout
     assert "/more: " in done.stderr
     said = (tmp_path / "said.md").read_text("utf-8")
@@ -82,7 +82,7 @@ def test_the_words_with_a_slash(fbrag: Run, server: Loopback, works: Path, tmp_p
     assert f"\n## {PAID}\n" in said
     assert "<html" in (tmp_path / "said.html").read_text("utf-8")
     assert works.read_text() == TEXT
-    assert done.stderr.count("2 chunks: ") == 2, "none after /quit"
+    assert done.stderr.count(" s on ") == 2, "none after /quit"
 
 
 def test_the_plain_option_asks_questions_as_they_are_typed(fbrag: Run, server: Loopback, works: Path) -> None:
@@ -100,7 +100,7 @@ def test_more_reads_the_next_passages_until_all_is_read(fbrag: Run, server: Loop
     done = fbrag("chat", path, *method, *models(server), "--json", stdin=asked)
     told = [json.loads(line) for line in done.stdout.splitlines()]
     assert [len(each["sources"]) for each in told] == [1, 2, 3, 3]
-    assert done.stderr.count("there is nothing more to read") == 1
+    assert done.stderr.count("nothing more to read") == 1
     assert len({each["question"] for each in told}) == 1
 
 
@@ -108,11 +108,11 @@ def test_a_question_that_is_answered_from_more_passages_is_no_failure(fbrag: Run
     method = ("--method", "order-preserving", "--chunk-words", "10", "--select", "1")
     server.replies.append(stream(" "))
     once = fbrag("chat", works, *method, *models(server), stdin=f"{BUILT}\n")
-    assert (once.returncode, "does not say" in once.stdout) == (1, True), once.stderr
+    assert (once.returncode, "No answer found" in once.stdout) == (1, True), once.stderr
     server.replies.append(stream(" "))
     more = fbrag("chat", works, *method, "--again", *models(server), stdin=f"{BUILT}\n/more\n")
     assert (more.returncode, "Josiah Goss. [1]" in more.stdout) == (0, True), more.stderr
-    assert "(new)" in more.stdout
+    assert "(added by --more)" in more.stdout
 
 
 def test_another_document_takes_the_place_of_the_first(fbrag: Run, server: Loopback, works: Path, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from tests.servers import Loopback, declining_reply
 
 QUESTION = "Where was the Garefowl built?"
 ASKED = "Who mended the captain's lamp?"
-HINT = "hint: to read the next passages: "
+HINT = "hint: to search further: "
 
 
 @pytest.fixture
@@ -59,8 +59,9 @@ def test_what_was_read_and_as_much_again_with_the_same_samples(fbrag: Run, smoll
     assert all(any(holds(source, each) for source in twice) for each in once)
     shown = fbrag("ask", INQUIRY, QUESTION, *models, *looking, "--answer-anyway", "--more", "--sources", "all")
     heads = [line for line in shown.stdout.splitlines() if line.startswith("[")]
-    assert [head.endswith(" (new)") for head in heads] == [not any(holds(source, each) for each in once) for source in twice]
-    assert "2 samples from the cache" in shown.stderr
+    assert [head.endswith(" (added by --more)") for head in heads] == [
+        not any(holds(source, each) for each in once) for source in twice
+    ]
     explained = fbrag("explain", INQUIRY, QUESTION, *models[:4], *looking, "--more", "--json", "--all")
     chunks = [chunk["chunk"] for chunk in json.loads(explained.stdout)["chunks"] if chunk["selected"]]
     assert sorted(chunks) == sorted({source["chunk"] for source in twice})
@@ -73,15 +74,15 @@ def test_the_hint_leads_on_until_all_is_read(fbrag: Run, lamps: Path, declining:
     for _ in range(2):
         done = fbrag(*asked)
         assert done.returncode == 1
-        numbers.append(done.stdout.count("(new)"))
+        numbers.append(done.stdout.count("(added by --more)"))
         last = done.stderr.splitlines()[-1]
         assert last.startswith(f"{HINT}fbrag ask --more ")
         asked = tuple(shlex.split(last.removeprefix(HINT))[1:])
     everything = fbrag(*asked)
-    assert [*numbers, everything.stdout.count("(new)")] == [0, 1, 1]
+    assert [*numbers, everything.stdout.count("(added by --more)")] == [0, 1, 1]
     assert "hint" not in everything.stderr
     beyond = fbrag("ask", "--more", *asked[1:])
-    assert beyond.stdout == everything.stdout.replace(" (new)", "")
+    assert beyond.stdout == everything.stdout.replace(" (added by --more)", "")
     assert beyond.stderr.splitlines()[-1].startswith("there is nothing more to read")
 
 

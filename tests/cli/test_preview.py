@@ -380,7 +380,7 @@ def test_a_terminal_shows_what_is_known_and_then_what_a_pipe_gets(
     assert code == piped.returncode
     answered = piped.stdout.replace("\n  > ", "\n    ").splitlines()
     assert screen.lines()[: len(answered) + 2] == ["", *answered, ""]
-    assert " chunks: 2 recalled, " in screen.lines()[len(answered) + 2]
+    assert " s on CPU · " in screen.lines()[len(answered) + 2]
     # The nearest chunks come before any model is loaded, dimmed; the answer before its check.
     nearest = [lines for lines in seen if any(line.startswith("Nearest") for line in lines)]
     assert re.match(rf"{re.escape(str(INQUIRY))}:\d+(-\d+)?$", nearest[0][1])

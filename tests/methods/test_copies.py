@@ -101,11 +101,11 @@ def test_only_chunks_that_may_be_copies_are_read() -> None:
 
 def test_all_places_are_named() -> None:
     trace = answered(OrderPreserving(select=2), COPIED)
-    text = sources(answer_of(trace), Layout(context=0))
-    assert "[1] b.txt:1, also in c.txt:1-4, e.txt:1   " in text
-    assert "[2] d.txt:1  The lamp" in text
-    assert "also in c.txt:1-4, e.txt:1" in markdown(answer_of(trace), Layout(context=0))
-    assert "</a>, also in c.txt:1-4, e.txt:1</h3>" in page(trace)
+    first, second = sources(answer_of(trace), Layout(context=0, sources="all"))
+    assert first.startswith("[1] b.txt:1, repeated at c.txt:1-4, e.txt:1\n")
+    assert second.startswith("[2] d.txt:1\n    The lamp")
+    assert "repeated at c.txt:1-4, e.txt:1" in markdown(answer_of(trace), Layout(context=0))
+    assert "</a>, repeated at c.txt:1-4, e.txt:1</h3>" in page(trace)
     first, second = as_json.sources(trace, answer_of(trace))
     assert [(copy["document"], copy["chunk"], copy["end_line"]) for copy in first["duplicates"]] == [
         ("c.txt", 3, 4),
@@ -114,8 +114,8 @@ def test_all_places_are_named() -> None:
     assert second["duplicates"] == []
     explained = as_json.explanation(trace, memory_mb=1)["chunks"]
     assert [chunk["duplicate_of"] for chunk in explained] == [None, None, 2, None, 2]
-    fates = [line.rpartition("  ")[2] for line in found(trace, {1: {True}, 2: {False}})]
-    assert fates == ["selected", "a copy of chunk 2, which is selected"]
+    fates = [line.partition(": ")[2].partition(" (")[0] for line in found(trace, {1: {True}, 2: {False}})]
+    assert fates == ["selected", "duplicate of the selected chunk 2"]
 
 
 def test_of_a_chunk_that_is_read_in_part_that_part_of_its_copies_is_named() -> None:
@@ -129,11 +129,11 @@ def test_of_a_chunk_that_is_read_in_part_that_part_of_its_copies_is_named() -> N
     assert source["text"] == "Agnes Moor kept the lamp."
     (copy,) = source["duplicates"]
     assert texts[1][copy["start_char"] : copy["end_char"]] == "Agnes\nMoor kept the lamp."
-    assert "[1] a.txt:2, also in b.txt:4-5  " in sources(answer_of(trace), Layout(context=0))
+    assert "a.txt:2, repeated at b.txt:4-5\n" in next(sources(answer_of(trace), Layout(context=0)))
 
 
 def test_many_places_are_counted_in_a_text() -> None:
     trace = answered(OrderPreserving(select=1), corpus_of([LAMP] * 6))
     answer = answer_of(trace)
-    assert "a.txt:1, also in b.txt:1, c.txt:1, d.txt:1, 2 other places" in sources(answer, Layout(context=0))
+    assert "a.txt:1, repeated at b.txt:1, c.txt:1, d.txt:1, 2 other places\n" in next(sources(answer, Layout(context=0)))
     assert len(as_json.sources(trace, answer)[0]["duplicates"]) == 5

@@ -34,7 +34,8 @@ def test_sources_are_counted_in_the_order_of_the_answer_and_then_best_first() ->
 def test_every_form_has_the_same_numbers() -> None:
     trace = trace_of(ROADS, TOWN, BOX, answer=ANSWER)
     answer, layout = answer_of(trace), Layout(context=0)
-    assert re.findall(r"^\[(\d)\] (\d)", text(answer, layout), re.MULTILINE) == [("1", "2"), ("2", "1"), ("3", "0")]
+    everything = text(answer, Layout(context=0, sources="all"))
+    assert re.findall(r"^\[(\d)\] (\d)", everything, re.MULTILINE) == [("1", "2"), ("2", "1"), ("3", "0")]
     assert re.findall(r"^\[\^(\d)\]: (\d)", markdown(answer, layout), re.MULTILINE) == [("1", "2"), ("2", "1"), ("3", "0")]
     assert re.findall(r"^\[\^(\d)\]: (\d)", "".join(chat_message(answer)), re.MULTILINE) == [("1", "2"), ("2", "1")]
     items = r'<li id="[\w-]*source-(\d)" value="(\d)".*>\n<(?:h3|p)><a href="#c\d"><bdi>(\d)'
@@ -72,8 +73,8 @@ def test_one_place_says_closest() -> None:
     unproved = trace_of(ROADS, TOWN, answer="Bromley", question="Who sealed the box with lead?")
     for trace in (unproved, replace(unproved, status="not_found")):
         answer = answer_of(trace)
-        assert answer.heading == "Closest"
-        assert "Closest:\n[" in text(answer, Layout(context=0))
-        assert "\n\nClosest: [^1]" in markdown(answer, Layout(context=0))
-        assert "*Closest:*[^" in "".join(chat_message(answer))
-        assert ">Closest</h2>" in page(trace)
+        assert answer.heading == "Closest passage"
+        assert "\n\nClosest passage: " in text(answer, Layout(context=0))
+        assert "\n\nClosest passage: [^1]" in markdown(answer, Layout(context=0))
+        assert "*Closest passage:*[^" in "".join(chat_message(answer))
+        assert ">Closest passage</h2>" in page(trace)

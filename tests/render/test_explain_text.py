@@ -37,12 +37,12 @@ WORDS = "The standard chronometer was repaired in August 1893 by a watchmaker of
 @pytest.mark.parametrize(("columns", "least"), [(60, 12), (80, 28), (100, 30)])
 def test_a_narrow_table_gives_its_width_to_the_first_words(columns: int, least: int) -> None:
     trace = trace_of(WORDS * 40, "", "", chunk_words=20, name="folder/of/the/inquiry.txt")
-    header, *rows = table(trace, limit=5, by_position=True, count_tokens=None, columns=columns)
-    left = header.removesuffix("first words").split()
+    header, *rows, _ = table(trace, limit=5, by_position=True, count_tokens=None, columns=columns)
+    left = header.removesuffix("starts with").split()
     assert columns >= 100 or "words" not in left
     assert ("chunk" in left) == (columns >= 100)
     assert "inquiry" not in rows[0]  # the same in each row
-    shown = rows[0][header.index("first words") :]
+    shown = rows[0][header.index("starts with") :]
     assert least <= len(shown) <= columns
     assert WORDS.startswith(shown.removesuffix(" …"))  # cut between words
 
@@ -51,11 +51,11 @@ def test_a_narrow_table_gives_its_width_to_the_first_words(columns: int, least: 
 @pytest.mark.parametrize("title", ["The lamps", "The master of the barque, and what he said of her cargo"])
 def test_a_table_with_sections_fits_and_keeps_its_heading(columns: int, title: str) -> None:
     read = Extracted(Content(WORDS * 40, (), (Section(title, 1, 0),)), "text/plain", "utf-8")
-    corpus = build_corpus([Document.of("p", "p", read)], 20)  # "place" begins as this name does
-    trace = trace_of(WORDS * 40, "", "", chunk_words=20).over(corpus)
+    corpus = build_corpus([Document.of("loc", "loc", read), Document.of("loc2", "loc2", read)], 20)  # as "location" begins
+    trace = trace_of(WORDS * 80, "", "", chunk_words=20).over(corpus)
     header, *rows = table(trace, limit=5, by_position=True, count_tokens=None, columns=columns)
     assert max(map(width_of, [header, *rows])) <= columns
-    assert " place " in header
+    assert " location " in header
 
 
 def test_rows_of_several_documents_keep_the_names_without_their_common_folder() -> None:
@@ -75,8 +75,8 @@ def test_colour_marks_what_is_selected_and_changes_no_word() -> None:
     plain = list(table(trace, limit=None, by_position=True, count_tokens=None, columns=80))
     painted = list(table(trace, limit=None, by_position=True, count_tokens=None, columns=80, colored=True))
     assert [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in painted] == plain
-    assert [line.startswith("\x1b[1m") for line in painted[1:]] == ["*" in line.split() for line in plain[1:]]
-    assert {line[:4] for line in painted[1:]} == {"\x1b[1m", "\x1b[2m"}
+    assert [line.startswith("\x1b[1m") for line in painted[1:-1]] == ["*" in line.split() for line in plain[1:-1]]
+    assert {line[:4] for line in painted[1:-1]} == {"\x1b[1m", "\x1b[2m"}
 
 
 @pytest.mark.parametrize("columns", [None, 60, 80, 200])
@@ -87,7 +87,7 @@ def test_the_map_has_the_whole_width_a_scale_and_the_ranks_of_what_is_selected(c
     assert len(trace.corpus.chunks) == n_chunks
     lines = list(heat(trace, columns))
     bars = next(i for i, line in enumerate(lines) if line.startswith("|"))
-    assert " ".join(lines[:bars]).startswith(f"map of log.txt: {n_chunks} chunks, scores from ")
+    assert " ".join(lines[:bars]).startswith(f"Score of {n_chunks} chunks of log.txt (blank: lowest, ")
     assert len(lines[bars]) == (columns or 76)
     assert max(map(width_of, lines)) <= (columns or 76)
     assert sorted(int(label) for line in lines[bars + 1 : -1] for label in line.split()) == list(
@@ -141,11 +141,11 @@ def test_find_in_json_marks_the_chunks() -> None:
 
 def test_the_excerpts_are_listed_in_reading_order_with_their_number_of_words() -> None:
     header, *rows, total = excerpts(read_in_part())
-    assert header.split() == ["words", "place", "first", "words"]
+    assert header.split() == ["words", "lines", "starts", "with"]
     assert [row.split(maxsplit=2) for row in rows] == [
-        ["2", "log.txt:2", "Nobody slept."],
-        ["9", "log.txt:3", "The box was sealed by Tobias Wrenn with lead."],
-        ["6", "log.txt:5", "At dawn the wind went round."],
+        ["2", "2", "Nobody slept."],
+        ["9", "3", "The box was sealed by Tobias Wrenn with lead."],
+        ["6", "5", "At dawn the wind went round."],
     ]
     assert total == "3 excerpts, 17 words for the large model"
 
@@ -166,17 +166,15 @@ def test_the_excerpts_fit_the_terminal(columns: int) -> None:
 )
 def test_find_says_whether_the_text_of_a_selected_chunk_is_read(sought: str, fates: list[str]) -> None:
     trace = read_in_part()
-    ends = [line.rpartition("  ")[2] for line in found(trace, holders(trace, sought))]
-    assert ends == [f"{fate}, recalled" for fate in fates]
+    told = [line.partition(": ")[2].partition(" (")[0] for line in found(trace, holders(trace, sought))]
+    assert told == [f"{fate}, retrieved" for fate in fates]
 
 
 def test_find_says_nothing_of_parts_where_chunks_are_read_whole() -> None:
     trace = trace_of(TEXT, "", "", chunk_words=8)
     trace = trace.reading(trace.context[:1])
-    assert [line.rpartition("  ")[2] for line in found(trace, holders(trace, "in the roads. Nobody"))] == [
-        "selected, recalled",
-        "not selected, recalled",
-    ]
+    told = [line.partition(": ")[2].partition(" (")[0] for line in found(trace, holders(trace, "in the roads. Nobody"))]
+    assert told == ["selected, retrieved", "not selected, retrieved"]
 
 
 def test_a_chunk_says_what_is_read_of_it() -> None:

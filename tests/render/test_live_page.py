@@ -88,7 +88,7 @@ def test_an_answer_says_where_it_stands_and_can_be_copied() -> None:
     assert done["recalled"] == [1]
     assert done["sources_heading"] == "Sources"
     assert "1 of 1 sample agree" in done["answer_html"]
-    assert done["copied"].startswith("Tobias Renshaw [1]\n\nSources:\n[1] log.txt:")
+    assert done["copied"].startswith("Tobias Renshaw [1]\n\n[1] log.txt:")
     assert "<mark>Tobias</mark> <mark>Renshaw</mark>" in done["sources_html"]
     before = live_page.selected(replace(trace, status="retrieved", answer=None), "j-")
     assert before["sources"] == [0, 2]
@@ -133,7 +133,7 @@ def test_what_is_not_shown_needs_a_click() -> None:
     trace = trace_of([document(WATCH * 80)], [0], status="not_found", answer="Paris <b>")
     html = live_page.done(trace, "j-")["answer_html"]
     before, fold = html.split('<details class="proposed">')
-    assert "The document does not say." in before
+    assert "No answer found in the document." in before
     assert "Paris" not in before
     assert "Paris &lt;b&gt;" in fold
     assert "--answer-anyway" not in html

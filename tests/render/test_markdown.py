@@ -61,7 +61,7 @@ def test_the_answer_is_read_out_of_its_message_again() -> None:
     unsure = replace(trace, verdict=Verdict(low_confidence=True), missing_terms=("zeppelin",))
     for each in (trace, unsure):
         told = message(each)
-        assert "*in no source: " in told
+        assert "*Not in the sources: " in told
         assert answer_in(told) == trace.answer
         assert answer_in(told + "\n") == trace.answer
 
@@ -71,7 +71,7 @@ def test_the_document_does_not_say() -> None:
         trace = replace(asked(trace_of(TEXT, "Paris", ""), question), status="not_found")
         told = message(trace)
         assert told.startswith(sentence(language, "not_found"))
-        assert "*Closest:*[^1]" in told
+        assert "*Closest passage:*[^1]" in told
         assert "--answer-anyway" not in told
         assert "Paris" in told
         assert answer_in(told) == ""

@@ -307,4 +307,4 @@ def test_the_summary_says_how_many_words_of_parts_of_chunks_are_read() -> None:
 
 
 def test_one_chunk_is_not_called_chunks() -> None:
-    assert summary(trace_of(TEXT, "", ""), "CPU").startswith("1 chunk: 1 recalled")
+    assert summary(trace_of(TEXT, "", ""), "CPU").startswith("1 chunk: 1 retrieved")

@@ -103,7 +103,7 @@ def test_every_script_has_languages_that_are_known() -> None:
 
 def test_a_language_without_a_sentence_says_it_in_english() -> None:
     assert sentence("de", "not_sure") == "Nicht sicher:"
-    assert sentence("mk", "not_sure") == sentence("", "not_sure") == "Not sure:"
+    assert sentence("mk", "not_sure") == sentence("", "not_sure") == "Low confidence:"
 
 
 def test_a_text_in_another_language_is_known_as_foreign() -> None:
