@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from fbrag_cli.session.settings import ModelSettings as ModelSettings
     from fbrag_cli.trace import Trace as Trace
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 _MODULES = {
     "ask": "session.session",

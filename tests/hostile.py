@@ -220,7 +220,23 @@ _ROW = {"_id": "1", "dataset": "d", "input": "Who lit the lamp?", "answers": ["V
 
 
 def _rows() -> Iterator[str]:
-    strange = (None, True, 0, -1, 1e308, "", "\ud800", "\x1b[31m", "x" * 100_000, [], [None], [[]], {}, {"a": {}}, [1, "\udcff"])
+    strange: tuple[Any, ...] = (
+        None,
+        True,
+        0,
+        -1,
+        1e308,
+        "",
+        "\ud800",
+        "\x1b[31m",
+        "x" * 100_000,
+        [],
+        [None],
+        [[]],
+        {},
+        {"a": {}},
+        [1, "\udcff"],
+    )
     for key in (*_ROW, "evidence", "context_file"):
         for value in strange:
             yield json.dumps({**_ROW, key: value})

@@ -78,7 +78,7 @@ Reply = Callable[["Handler", dict[str, Any]], None]
 class Handler(BaseHTTPRequestHandler):
     """Answers with the next reply of its `Loopback`. Connections are closed after it."""
 
-    server: Loopback  # type: ignore[assignment]
+    server: Loopback
 
     def do_GET(self) -> None:
         self.server.asked.append(Asked("GET", self.path, dict(self.headers), {}))

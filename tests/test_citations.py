@@ -151,8 +151,9 @@ def test_words_names_and_numbers_that_no_source_has_are_said() -> None:
     trace = trace_of(ROADS, BOX, answer="Captain Silas Wrenn, on 4 May 1894, sealing the boxes with lead.")
     cited = trace.citations
     assert cited.unsupported_terms == ("Captain Silas", "4", "1894")
-    assert list(answer_of(trace).notes())[-1] == "Not in the sources: Captain Silas, 4, 1894"
-    assert "\n\nNot in the sources: Captain Silas, 4, 1894\n\n" in markdown(answer_of(trace), Layout(context=0))
+    cited_too = trace_of(ROADS, BOX, answer="Tobias Wrenn sealed the box with lead, in 1895.")
+    assert list(answer_of(cited_too).notes()) == ["Not in the sources: 1895"]
+    assert "\n\nNot in the sources: 1895\n\n" in markdown(answer_of(cited_too), Layout(context=0))
     assert as_json.answer(trace, memory_mb=0)["unsupported_terms"] == ["Captain Silas", "4", "1894"]
 
 

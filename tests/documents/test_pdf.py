@@ -101,7 +101,7 @@ def test_pages_are_spans_of_the_text_with_their_true_numbers(tmp_path: Path) -> 
     assert document.text == "first page\nsecond page\nof two lines\nthird"
     assert document.media_type == "application/pdf"
     assert document.encoding is None
-    assert document.warnings == document.skipped_pages == ()
+    assert (document.warnings, document.skipped_pages) == ((), ())
 
 
 def test_pages_without_text_are_skipped_and_named(tmp_path: Path) -> None:
@@ -333,7 +333,7 @@ def novel(shared: Path) -> Document:
 
 def test_the_novel_has_its_pages(novel: Document) -> None:
     assert [page.number for page in novel.pages] == list(range(1, 235))
-    assert novel.skipped_pages == novel.warnings == ()
+    assert (novel.skipped_pages, novel.warnings) == ((), ())
     assert novel.pages[0].start == 0
     assert novel.pages[-1].end == len(novel.text)
     for page, following in zip(novel.pages, novel.pages[1:], strict=False):

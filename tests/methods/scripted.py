@@ -65,6 +65,7 @@ class Scripted:
 
 def retrieved(method: Method, question: str, given: Tools) -> Trace:
     """What a method retrieves for a question, from the corpus of its tools."""
+    assert isinstance(given.retriever, BM25)
     return method.retrieve(Query(question, Collection(given.corpus, given.retriever), method), given)
 
 

