@@ -49,18 +49,16 @@ _ROWS = 20  # chunks of /explain, as of `fbrag explain`
 class ChatOptions(PasswordOptions):
     group = "Output"
 
-    documents: list[str] = arguments("documents; of a folder, all its files", "DOC...")
+    documents: list[str] = arguments("files or folders to search", "DOC...")
     format: str = knob(
         "text",
-        "form of the answers: text, json (an object and a line for each question; also: jsonl) or md",
+        "output format: text, json (one object per line and question; also: jsonl), or md",
         flags=("-f", "--format"),
         choices=("text", "json", "jsonl", "md"),
     )
-    json: bool = knob(False, "short for --format json", variables=())
-    exit_zero: bool = knob(False, "exit 0 also where nothing is found")
-    plain: bool = knob(
-        False, "ask each question as it is typed: none is made whole from those before it", group="Method", once=True
-    )
+    json: bool = knob(False, "same as --format json", variables=())
+    exit_zero: bool = knob(False, "exit 0 even if no answer is found")
+    plain: bool = knob(False, "do not rewrite follow-up questions", group="Method", once=True)
 
 
 class ChatCommand(Options):
@@ -90,7 +88,7 @@ def chat(console: Console, options: ChatCommand) -> int:
     it is that of the first question that failed, else 1 if the document did not say, else 0.
     """
     if "-" in [*options.chat.documents, options.chat.password_file]:
-        raise FbragError("usage", "'-' is stdin, which carries the questions", "name a file in place of it")
+        raise FbragError("usage", "'-' is stdin, which has the questions", "use a file instead")
     with (
         progress_line(console) as line,
         open_session(options.models, options.cache, console, line, private=options.chat.password_file is not None) as session,
@@ -109,7 +107,7 @@ def _converse(talk: Talk, console: Console) -> None:
     """Follow what a person types until Ctrl-D or /quit."""
     documents = talk.conversation.collection.corpus.documents
     name = one_line(documents[0].name) if len(documents) == 1 else plural(len(documents), "document")
-    console.info(f"{name}: ask a question; /help for more, Ctrl-D to end", dim=True)
+    console.info(f"{name}. /help for commands, Ctrl-D to quit.", dim=True)
     read = _reader()
     with ctrl_c(talk.interrupt):
         while not talk.ended:
@@ -135,8 +133,8 @@ def _follow(talk: Talk, text: str, console: Console) -> None:
         if text.startswith("/"):
             word, rest = [*text.split(maxsplit=1), ""][:2]
             if word not in COMMANDS:
-                hint = suggestion(word, COMMANDS, "/help names the words; a space before the slash makes it a question")
-                raise FbragError("usage", f"there is no {word}", hint)
+                hint = suggestion(word, COMMANDS, "/help lists the commands; a space before the slash makes it a question")
+                raise FbragError("usage", f"unknown command {word}", hint)
             COMMANDS[word][2](talk, rest.strip())
         elif typed := _as_question(text):
             talk.ask(typed)
@@ -298,7 +296,7 @@ class Talk:
     def last(self) -> Exchange:
         """Return the last question with its answer. Raises FbragError `usage` where these documents were asked nothing yet."""
         if not self._has_answer:
-            raise FbragError("usage", "nothing was asked yet", "ask a question first")
+            raise FbragError("usage", "no question was asked yet", "ask a question first")
         return self.conversation.exchanges[-1]
 
     @property
@@ -450,13 +448,13 @@ def _quit(talk: Talk, rest: str) -> None:
 
 #: Word -> what follows it, what it does, and the function that does it.
 COMMANDS: Mapping[str, tuple[str, str, Callable[[Talk, str], None]]] = {
-    "/more": ("", "the last question again, with the next passages too", lambda talk, rest: talk.more()),
-    "/source": ("N", "source N of the last answer, with what stands around it", _source),
-    "/explain": ("", "the scores of the chunks for the last question", _explain),
-    "/open": ("FILE", "another document or folder, in place of these", _open),
-    "/save": ("FILE", "the conversation as Markdown; FILE.html: the page of the last answer", _save),
+    "/more": ("", "ask again and read the next passages too", lambda talk, rest: talk.more()),
+    "/source": ("N", "show source N of the last answer, with the text around it", _source),
+    "/explain": ("", "show the scores of the chunks for the last question", _explain),
+    "/open": ("FILE", "switch to another document or folder", _open),
+    "/save": ("FILE", "save the conversation as Markdown, or the last answer as FILE.html", _save),
     "/help": ("", "this list", _help),
-    "/quit": ("", "the end, as Ctrl-D", _quit),
+    "/quit": ("", "quit (also: Ctrl-D)", _quit),
 }
 
 #: Those that a path follows.

@@ -15,8 +15,8 @@ _NAMES = tuple(sorted(names(), key=lambda name: name != DEFAULT))  # the default
 _OTHERS = ", ".join(f"{each.chunk_words} for {each.name}" for each in METHODS if each.chunk_words != Method.chunk_words)
 
 #: The help of --chunk-words and --retriever, which `fbrag eval` has too.
-CHUNK_WORDS = f"about how many words a chunk has ({Method.chunk_words}; {_OTHERS})"
-RETRIEVER = "what ranks the chunks: bm25, or an embedding model: a GGUF file, a name of the hub (bm25)"
+CHUNK_WORDS = f"target words per chunk (default: {Method.chunk_words}; {_OTHERS})"
+RETRIEVER = "how to rank chunks: bm25, or an embedding model (a GGUF file or a Hugging Face name) (default: bm25)"
 
 
 class MethodOptions(Options):
@@ -24,13 +24,19 @@ class MethodOptions(Options):
 
     group = "Method"
 
-    method: str = knob(DEFAULT, f"way to answer: {', '.join(_NAMES)}", choices=_NAMES, metavar="NAME", varies="")
-    fast: bool = knob(False, "retrieve by the question alone, answer without a check: one model call, 0.6 of the time")
-    thorough: bool = knob(False, "answer from 10 chunks (as on a GPU): more evidence, 1.6 times as long")
+    method: str = knob(
+        DEFAULT,
+        f"answering method (default: {DEFAULT}): {', '.join(each for each in _NAMES if each != DEFAULT)}",
+        choices=_NAMES,
+        metavar="NAME",
+        varies="",
+    )
+    fast: bool = knob(False, "skip the forward lookup and the answer check: 0.6 of the time")
+    thorough: bool = knob(False, "read 10 chunks instead of 5: more evidence, 1.6 times as long")
     chunk_words: int | None = knob(None, CHUNK_WORDS, minimum=1)
     retriever: str = knob(DEFAULT_RETRIEVER, RETRIEVER, metavar="NAME", varies="")
     prompts: str | None = knob(
-        None, "file with a benchmark's prompts: JSON; FILE:NAME where it has several", metavar="FILE", expert=True, varies="ours"
+        None, "prompts from a JSON file (FILE:NAME if it has several sets)", metavar="FILE", expert=True, varies="ours"
     )
     borrowed: ClassVar[dict[str, Setting]] = all_settings()
 

@@ -106,17 +106,20 @@ class GlobalOptions(Options):
 
     group = "Global"
 
-    quiet: int = knob(
-        0, "no messages but errors; -qq: no messages at all", flags=("-q", "--quiet"), variables=(), count=True, varies=""
-    )
+    quiet: int = knob(0, "print errors only (-qq: nothing)", flags=("-q", "--quiet"), variables=(), count=True, varies="")
     verbose: int = knob(
-        0, "decisions and timings; -vv: llama.cpp's own log", flags=("-v", "--verbose"), variables=(), count=True, varies=""
+        0,
+        "print decisions and timings (-vv: also llama.cpp's log)",
+        flags=("-v", "--verbose"),
+        variables=(),
+        count=True,
+        varies="",
     )
-    color: ColorMode = knob("auto", "color: auto, always or never (auto; NO_COLOR and FORCE_COLOR count)", varies="")
-    no_progress: bool = knob(False, "no bars and no preview: a plain line for each stage")
-    offline: bool = knob(False, "make no network connection", variables=("FBRAG_OFFLINE", "HF_HUB_OFFLINE"))
-    yes: bool = knob(False, "accept the download of models, and confirmations", flags=("-y", "--yes"), once=True)
-    config: str | None = knob(None, "another configuration file; 'none' for none", variables=(), metavar="FILE")
+    color: ColorMode = knob("auto", "when to use color (default: auto, which respects NO_COLOR and FORCE_COLOR)", varies="")
+    no_progress: bool = knob(False, "print plain status lines, without progress bars and preview")
+    offline: bool = knob(False, "never use the network", variables=("FBRAG_OFFLINE", "HF_HUB_OFFLINE"))
+    yes: bool = knob(False, "answer yes to all prompts, including model downloads", flags=("-y", "--yes"), once=True)
+    config: str | None = knob(None, "use this configuration file ('none': use none)", variables=(), metavar="FILE")
 
     def console(self, cancellation: Cancellation | None = None) -> Console:
         return Console(
@@ -133,12 +136,14 @@ class GlobalOptions(Options):
 class PasswordOptions(Options):
     group = "Document"
 
-    password_file: str | None = knob(None, "file with the password of an encrypted PDF; '-' is stdin", metavar="FILE", once=True)
+    password_file: str | None = knob(
+        None, "read the password of an encrypted PDF from FILE ('-' for stdin)", metavar="FILE", once=True
+    )
 
 
 class DocumentOptions(PasswordOptions):
     arguments: list[str] = arguments(
-        "one or more documents ('-' is stdin), and the question last", "DOC... QUESTION", required=True
+        "files or folders to search ('-' for stdin), then the question", "DOC... QUESTION", required=True
     )
 
 
@@ -150,26 +155,24 @@ class OutputOptions(Options):
     group = "Output"
 
     format: Literal["text", "json", "jsonl", "md"] = knob(
-        "text", "form of the output: text, json, jsonl (events as they happen) or md", flags=("-f", "--format")
+        "text", "output format: text, json, jsonl (streaming events), or md (Markdown)", flags=("-f", "--format")
     )
-    json: bool = knob(False, "short for --format json", variables=())
+    json: bool = knob(False, "same as --format json", variables=())
     output: str = knob(
         "-",
-        "file for the output, written whole or not at all (stdout)",
+        "write to FILE instead of stdout (all or nothing)",
         flags=("-o", "--output"),
         metavar="FILE",
         once=True,
         varies="",
     )
-    html: str | None = knob(
-        None, "file for a page as well: the documents with their chunks and scores", variables=(), metavar="FILE"
-    )
+    html: str | None = knob(None, "also write an HTML page with the sources highlighted", variables=(), metavar="FILE")
     open: bool = knob(
         False,
-        "open that page in the browser; without --html it is a private file in the temporary folder, which stays",
+        "open that page in your browser (without --html: a private temporary file)",
         variables=(),
     )
-    exit_zero: bool = knob(False, "exit 0 also where nothing is found")
+    exit_zero: bool = knob(False, "exit 0 even if no answer is found")
 
     @property
     def form(self) -> str:
@@ -179,17 +182,17 @@ class OutputOptions(Options):
 class AnswerOptions(Options):
     group = "Output"
 
-    answer_only: bool = knob(False, "print the answer and nothing else", flags=("-a", "--answer-only"))
+    answer_only: bool = knob(False, "print only the answer", flags=("-a", "--answer-only"))
     sources: Literal["cited", "all", "none"] = knob(
         "cited", "sources to print: cited (and the locations of the others), all, or none"
     )
     context: int = knob(
         0,
-        "lines to print before and after the sentence of a source",
+        "lines to print before and after each sentence",
         flags=("-C", "--context"),
         minimum=0,
     )
-    full: bool = knob(False, "print whole chunks")
+    full: bool = knob(False, "print the whole chunk of each source")
 
 
 #: Seconds of a time limit, three years; timers of macOS take no more.
@@ -199,9 +202,7 @@ LONGEST = 1e8
 class RunOptions(Options):
     group = "Run"
 
-    timeout: float | None = knob(
-        None, "give up after so many seconds, with exit code 5", metavar="SECONDS", minimum=0.001, maximum=LONGEST
-    )
+    timeout: float | None = knob(None, "give up after SECONDS (exit code 5)", metavar="SECONDS", minimum=0.001, maximum=LONGEST)
 
 
 class ParallelOptions(Options):
@@ -209,7 +210,7 @@ class ParallelOptions(Options):
 
     parallel: str = knob(
         "auto",
-        "questions decoded at once, auto or a number; above 1, answers may differ by rounding (auto; on a CPU 1)",
+        "questions to run at once; above 1, answers may differ by rounding (default: auto, 1 on a CPU)",
         words=("auto",),
         minimum=1,
         maximum=64,
@@ -225,10 +226,10 @@ class ParallelOptions(Options):
 class QuestionRunOptions(RunOptions):
     group = "Run"
 
-    dry_run: bool = knob(False, "read, chunk, count and plan; run no model", variables=())
+    dry_run: bool = knob(False, "show what would be done, without running a model", variables=())
     more: int = knob(
         0,
-        "read the next passages too, for the same question again: twice as much; --more --more: three times",
+        "read twice as many passages (repeat it for more)",
         group="Method",
         variables=(),
         count=True,
@@ -239,40 +240,42 @@ class QuestionRunOptions(RunOptions):
 class ExplainOptions(Options):
     group = "Explain"
 
-    limit: int = knob(20, "number of rows to print", flags=("-n", "--limit"), minimum=1)
+    limit: int = knob(20, "rows to print", flags=("-n", "--limit"), minimum=1)
     all: bool = knob(False, "print all rows", variables=())
-    sort: Literal["score", "position"] = knob("score", "order of the rows: score or position")
-    samples_text: bool = knob(False, "print the forward samples, each with the chunk that it raised most")
-    find: str | None = knob(None, "print rank, scores and fate of the chunk that holds TEXT", variables=(), metavar="TEXT")
-    chunk: int | None = knob(None, "print one chunk in full, with the terms that scored", variables=(), minimum=1)
-    map: bool | None = knob(None, "draw a map of the document, a cell for each chunk (on a terminal)", flags=("--map/--no-map",))
+    sort: Literal["score", "position"] = knob("score", "order of the rows")
+    samples_text: bool = knob(False, "print the forward samples and the chunk that each one matches best")
+    find: str | None = knob(
+        None, "find the chunk that contains TEXT, and show why it was or was not selected", variables=(), metavar="TEXT"
+    )
+    chunk: int | None = knob(None, "print chunk N in full, with its matching terms", variables=(), minimum=1)
+    map: bool | None = knob(None, "draw a map of scores across the document (default: on a terminal)", flags=("--map/--no-map",))
     prompt: bool = knob(False, "print the exact prompts of both models", variables=())
-    text: bool = knob(False, "print the decoded text of DOC with line and page numbers; takes no QUESTION", variables=())
+    text: bool = knob(False, "print the extracted text of DOC with line and page numbers (no QUESTION)", variables=())
 
 
 class BatchOptions(ParallelOptions):
     group = "Jobs"
 
-    documents: list[str] = arguments("documents; of a folder, each file is one", "DOC...")
+    documents: list[str] = arguments("files, or folders of which each file is a document", "DOC...")
     questions: str | None = knob(
         None,
-        "file of questions: text (one a line, # begins a comment), CSV (question, id) or JSON lines; '-' is stdin",
+        "questions: text (one per line), CSV, or JSON Lines; '-' for stdin",
         flags=("-Q", "--questions"),
         variables=(),
         metavar="FILE",
     )
     jobs: str | None = knob(
         None,
-        "file of jobs: CSV or JSON lines with document and question; id and answers may stand beside them",
+        "pairs of document and question: CSV or JSON Lines (optional: id, answers)",
         variables=(),
         metavar="FILE",
     )
-    together: bool = knob(False, "pool all DOCs: one row a question", variables=())
-    n_rows: int | None = knob(None, "do the first N rows only (all)", flags=("--limit",), variables=(), minimum=1)
-    shard: str | None = knob(None, "do every N-th row from the I-th on, for several machines", variables=(), metavar="I/N")
+    together: bool = knob(False, "search all DOCs together: one row per question", variables=())
+    n_rows: int | None = knob(None, "run only the first N rows", flags=("--limit",), variables=(), minimum=1)
+    shard: str | None = knob(None, "run only part I of N, to split the work between machines", variables=(), metavar="I/N")
     output: str = knob(
         "-",
-        "file for the rows: JSON lines as they come, or CSV by its name, made from the JSON lines beside it (stdout)",
+        "write rows to FILE as they arrive: JSON Lines, or CSV if it ends in .csv (default: stdout)",
         flags=("-o", "--output"),
         group="Output",
         metavar="FILE",
@@ -281,35 +284,35 @@ class BatchOptions(ParallelOptions):
     )
     html: str | None = knob(
         None,
-        "file for a page of all rows as well: documents down, questions across, each answer with its sentence",
+        "also write an HTML table of documents and questions, with the supporting sentences",
         group="Output",
         variables=(),
         metavar="FILE",
     )
     wide: str | None = knob(
         None,
-        "file for all answers as CSV as well: a row for each document, a column for each question",
+        "also write a CSV with one row per document and one column per question",
         group="Output",
         variables=(),
         metavar="FILE",
     )
     resume: bool = knob(
         True,
-        "go on with what -o FILE holds, or begin anew (resume)",
+        "resume an earlier run, or start over (default: resume)",
         flags=("--resume/--restart",),
         group="Run",
         variables=(),
         varies="",
     )
-    retry_errors: bool = knob(False, "do rows with an error again", group="Run", variables=())
-    max_errors: int | None = knob(None, "stop after so many rows with an error (no limit)", group="Run", minimum=1)
-    fail_fast: bool = knob(False, "stop at the first row with an error", group="Run")
+    retry_errors: bool = knob(False, "run failed rows again", group="Run", variables=())
+    max_errors: int | None = knob(None, "stop after N failed rows (default: no limit)", group="Run", minimum=1)
+    fail_fast: bool = knob(False, "stop at the first failed row", group="Run")
     engine: Literal["local", "ray"] = knob(
-        "local", "who answers: this process (local), or the workers of a Ray cluster (ray)", group="Cluster", varies=""
+        "local", "where to run: local, or ray (a Ray cluster) (default: local)", group="Cluster", varies=""
     )
     address: str | None = knob(
         None,
-        "a running Ray cluster: auto, or host:port; without it one is started on this machine",
+        "a running Ray cluster: auto, or host:port (default: start one on this machine)",
         group="Cluster",
         metavar="ADDRESS",
     )
@@ -346,20 +349,22 @@ class ListenOptions(ParallelOptions):
     group = "Listen"
 
     documents: list[str] = arguments("documents and folders to serve", "DOC...")
-    host: str | None = knob(None, "address to listen on (127.0.0.1)", variables=(), metavar="ADDRESS")
+    host: str | None = knob(None, "address to listen on (default: 127.0.0.1)", variables=(), metavar="ADDRESS")
     port: int | None = knob(
-        None, f"port to listen on; 0 for any that is free ({PORT}, else any)", variables=(), minimum=0, maximum=65535
+        None,
+        f"port to listen on; 0 for any free one (default: {PORT}, else any free one)",
+        variables=(),
+        minimum=0,
+        maximum=65535,
     )
-    token_file: str | None = knob(None, "file with the token that clients send (one of the user, made once)", metavar="FILE")
-    origin: list[str] = knob(
-        (), "a site whose pages may ask, as https://chat.example; may be given several times (none)", metavar="URL"
-    )
+    token_file: str | None = knob(None, "file with the token that clients send (default: your own, made once)", metavar="FILE")
+    origin: list[str] = knob((), "allow web pages of this site, such as https://chat.example (repeatable)", metavar="URL")
     allow: list[str] = knob(
-        (), "a folder whose files clients may name; may be given several times (what is served)", group="Document", metavar="DIR"
+        (), "let clients read files in DIR (repeatable; default: only the served documents)", group="Document", metavar="DIR"
     )
     timeout: float | None = knob(
         None,
-        "end a question that takes more than so many seconds, its waiting included (no limit)",
+        "stop a question after SECONDS, waiting included (default: no limit)",
         group="Run",
         metavar="SECONDS",
         minimum=0.001,
@@ -367,22 +372,22 @@ class ListenOptions(ParallelOptions):
     )
     idle: str = knob(
         "15m",
-        "free models that nobody has used for so long: 90s, 15m, 1h, or never",
+        "free models after this long without a question: 90s, 15m, 1h, or never",
         group="Run",
         metavar="TIME",
         form=_seconds,
-        accepts="a number and s, m, h or d, as 15m, or never",
+        accepts="a duration such as 15m, or never",
     )
     parallel: str = knob(
         "auto",
-        "questions answered at once, auto or a number; above 1, answers may differ by rounding (auto: 1)",
+        "questions to answer at once; above 1, answers may differ by rounding (default: auto, 1)",
         group="Run",
         words=("auto",),
         minimum=1,
         maximum=64,
         varies="",
     )
-    print_ready: bool = knob(False, "print a line of JSON on stdout once it listens", group="Output", variables=())
+    print_ready: bool = knob(False, "print a JSON line on stdout when ready", group="Output", variables=())
 
     @property
     def idle_seconds(self) -> float | None:
@@ -394,7 +399,9 @@ class ListenOptions(ParallelOptions):
         """The sites of --origin, as browsers name them. Raises FbragError `usage`."""
         for each in self.origin:
             if not _SITE.fullmatch(each.lower()):
-                raise FbragError("usage", f"--origin {each} is no site", "name it without a path, as https://chat.example")
+                raise FbragError(
+                    "usage", f"invalid --origin {each}: expected a site", "name it without a path: https://chat.example"
+                )
         return frozenset(each.lower() for each in self.origin)
 
 
@@ -421,7 +428,7 @@ def find_key(name: str) -> Setting:
     """Return the key with this name, which may be spelled with hyphens. Raises FbragError `config`."""
     keys, name = known_keys(of_methods=False), name.replace("-", "_")
     if name not in keys and name not in (keys := known_keys()):
-        raise FbragError("config", f"there is no key {name}", suggestion(name, keys, "fbrag config show"))
+        raise FbragError("config", f"unknown setting {name}", suggestion(name, keys, "fbrag config show"))
     return keys[name]
 
 
@@ -430,7 +437,7 @@ def warn_of_unknown(file: ConfigFile, config: Config, console: Console) -> None:
     if config.unknown:
         keys = known_keys()
         for name in [each for each in config.unknown if each.replace("-", "_") not in keys][:_FIRST]:
-            console.warning(f"{file.path}: there is no key {name}; {suggestion(name, keys, 'fbrag config show lists them')}")
+            console.warning(f"{file.path}: unknown setting {name}; {suggestion(name, keys, 'fbrag config show lists them')}")
 
 
 def value_of(setting: Setting, config: Config, environ: Mapping[str, str]) -> Effective:

@@ -89,7 +89,7 @@ def _split(document: DocumentOptions, console: Console) -> tuple[list[str], str]
     *paths, question = document.arguments
     check_words(document.arguments)
     if [*document.arguments, document.password_file].count("-") > 1:
-        raise FbragError("usage", "'-' stands for stdin, which can be read only once", "name a file in place of one of them")
+        raise FbragError("usage", "'-' (stdin) is used twice", "use a file for one of them")
     if question == "-":
         question = open_stdin(console).read().decode("utf-8", "replace")
     if not (question := _as_utf8(question).strip()):

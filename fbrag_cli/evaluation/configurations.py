@@ -122,6 +122,6 @@ def combinations(
     names = list(dict.fromkeys(name for _, name in ways))
     for each in given:
         if not any(each in settings_of(find_method(name)) for name in names):
-            what = f"{each} means nothing to {', '.join(names)}"
+            what = f"{each} has no effect with {', '.join(names)}"
             raise FbragError("usage", what, f"leave out --set {each}, or choose another --method")
     return distinct(found)

@@ -28,7 +28,7 @@ from fbrag_cli.text.printable import plural
 from fbrag_cli.trace import Stage, Trace, Verdict
 
 #: Why an answer may end early.
-REPEATED = "the model repeated itself: the answer was cut"
+REPEATED = "the model started repeating itself, so the answer was cut off"
 #: Below this support alone, where there are no samples, the answer is "the document does not say".
 MIN_SUPPORT = 0.45
 #: Below the first confidence the document does not say; below the second the answer is unsure: at the latest where no sample
@@ -119,9 +119,11 @@ class Method(ABC):
     table_keys: ClassVar[tuple[str, ...]] = ()
 
     max_tokens: int = knob(512, "length limit of the answer", minimum=1, varies="512, or of prompts", compared=False, metavar="N")
-    seed: int = knob(0, "same seed, input and machine: same answer", minimum=0, compared=False, metavar="N")
-    instructions: str | None = knob(None, "form of the answer: 'in one sentence'; @FILE reads it", compared=False, metavar="TEXT")
-    answer_anyway: bool = knob(False, "never answer that the document does not say", compared=False)
+    seed: int = knob(0, "random seed: same seed, input, and machine give the same answer", minimum=0, compared=False, metavar="N")
+    instructions: str | None = knob(
+        None, "how to phrase the answer: 'in one sentence' (@FILE reads it)", compared=False, metavar="TEXT"
+    )
+    answer_anyway: bool = knob(False, "always print an answer, even an unsupported one", compared=False)
     templates: Templates | None = None
     choices: tuple[str, ...] = ()
 

@@ -19,7 +19,7 @@ _LARGEST_RECORD = 1_000_000  # bytes
 _LARGEST_TENSORS = 256_000_000
 _LARGEST_MODEL = 2_000_000_000  # a scorer, an adapter
 _LARGEST_HEADER = 1_000_000  # of the tensors
-_ANEW = "copy the folder again, or train it anew"
+_ANEW = "copy the folder again, or train it again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +43,10 @@ class PartsFormat:
         try:
             about = json.loads(read_regular(path, _LARGEST_RECORD))
         except OSError as error:
-            what = f"{folder} holds no trained parts of {self.title}: {self.record} cannot be read ({error.strerror or error})"
+            what = f"{folder} has no trained components of {self.title}: {self.record} cannot be read ({error.strerror or error})"
             raise FbragError("model_missing", what, "train them: fbrag train --help") from None
         except (ValueError, RecursionError):
-            refuse(path, "it is no JSON")
+            refuse(path, "it is not JSON")
         if not isinstance(about, dict) or about.get("format") != self.format:
             refuse(path, f"its format is not {self.format}")
         if not fits(about):
@@ -112,10 +112,10 @@ def read_tensors(path: Path) -> dict[str, NDArray[Any]]:
             raise ValueError(f"its header exceeds {_LARGEST_HEADER // 1_000_000} MB")
         tensors = parse(data)
     except (SafetensorError, ValueError, KeyError, OSError) as error:
-        refuse(path, f"it is no safetensors file ({error})")
+        refuse(path, f"it is not a safetensors file ({error})")
     with np.errstate(over="ignore"):
         if not all(np.isfinite(tensor.astype(np.float32)).all() for tensor in tensors.values()):
-            refuse(path, "it holds what are no numbers (NaN), or too large ones")
+            refuse(path, "it has invalid (NaN) or too large numbers")
     return tensors
 
 

@@ -86,7 +86,7 @@ def read_prompt_file(value: str) -> PromptFile:
     except OSError as error:
         raise FbragError("usage", f"prompts {path}: {error.strerror}", "name a JSON file of prompts") from None
     except (ValueError, RecursionError) as error:
-        raise FbragError("usage", f"prompts {path} is no JSON: {one_line(str(error))}", "name a JSON file of prompts") from None
+        raise FbragError("usage", f"prompts {path} is not JSON: {one_line(str(error))}", "name a JSON file of prompts") from None
     label = f"{Path(path).name} {sha256(data).hexdigest()[:8]}"
     try:
         tasks = _tasks(found, label)
@@ -113,7 +113,7 @@ def _tasks(found: Any, label: str) -> dict[str, Task]:
         if not isinstance(by_task, dict) or not by_task or not all(isinstance(text, str) for text in by_task.values()):
             raise ValueError(f"{name} is neither a text nor an object of texts")
         if unknown := set(by_task) - set(TASKS):
-            raise ValueError(f"{name}: {sorted(unknown)[0]!r} is none of {', '.join(TASKS)}")
+            raise ValueError(f"{name}: {sorted(unknown)[0]!r} is not one of {', '.join(TASKS)}")
         try:
             templates = Templates(**by_task, name=f"{label}, {name}")
         except ValueError as error:

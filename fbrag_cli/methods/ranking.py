@@ -35,7 +35,7 @@ def no_match_warning(scores: NDArray[np.float32]) -> tuple[str, ...]:
 
     Of two chunks it says nothing: BM25 gives 0 for a word that stands in half of the chunks.
     """
-    return () if scores.any() or len(scores) == 2 else ("no chunk matches the question: every score is 0",)
+    return () if scores.any() or len(scores) == 2 else ("no chunk matches the question; try other words",)
 
 
 def whole_chunks(corpus: Corpus, positions: Iterable[int]) -> tuple[Passage, ...]:

@@ -64,7 +64,7 @@ def find_method(name: str) -> type[Method]:
         if method.name == name:
             return method
     hint = suggestion(name, names(), f"one of {', '.join(names())}")
-    raise FbragError("usage", f"--method {name}: there is no such method", hint)
+    raise FbragError("usage", f"unknown method {name}", hint)
 
 
 def all_settings() -> dict[str, Setting]:
@@ -91,7 +91,7 @@ def resolved(*layers: Mapping[str, Any]) -> dict[str, Any]:
     for layer in layers:
         method, presets = layer.get("method"), [each for each in PRESETS if layer.get(each)]
         if len(presets) > 1:
-            what = f"{' and '.join(presets)} contradict each other"
+            what = f"use either {' or '.join(presets)}, not both"
             raise FbragError("usage", what, "leave one of them out")
         if presets:
             name, before, after = presets[0], before | after, {}
@@ -109,7 +109,7 @@ def resolved(*layers: Mapping[str, Any]) -> dict[str, Any]:
     for given in [name for name, value in (layers[-1] if layers else {}).items() if value is not None]:
         having = [each.name for each in METHODS if given in settings_of(each) or (given == "retriever" and each.retrieves)]
         if having and kind.name not in having:
-            what = f"{given} means nothing to the method {kind.name}"
+            what = f"{given} has no effect with the method {kind.name}"
             raise FbragError("usage", what, f"leave it out; it is a setting of {', '.join(having)}")
     return found
 
@@ -125,7 +125,7 @@ def choose_method(*layers: Mapping[str, Any], on_gpu: bool) -> Method:
     if not (prompts := values.get("prompts")):
         return method
     if values.get("instructions"):
-        raise FbragError("usage", "prompts and --instructions both say how to answer", "leave one of them out")
+        raise FbragError("usage", "use either prompts or --instructions, not both", "leave one of them out")
     from fbrag_cli.methods.prompt_file import read_prompt_file
 
     limits = {name: values[name] for name in ("max_tokens", "forward_tokens") if values.get(name) and hasattr(method, name)}

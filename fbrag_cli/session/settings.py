@@ -20,21 +20,21 @@ class ModelSettings:
 
     large: str | None = knob(
         None,
-        "model that answers: a name of 'fbrag models list', a GGUF file, a server (http://host:port/v1#name), or local, "
-        "the server that runs here",
+        "large model, which answers: a name of 'fbrag models list', a GGUF file, a model server (http://host:port/v1#name), "
+        "or local (the model server on this machine)",
         flags=("-m", "--large"),
         metavar="MODEL",
     )
-    small: str | None = knob(None, "model that looks forward, named as for --large", metavar="MODEL")
-    key_file: str | None = knob(None, "file with the key of the model servers", varies="else FBRAG_KEY", metavar="FILE")
+    small: str | None = knob(None, "small model, which writes the forward samples; named as --large is", metavar="MODEL")
+    key_file: str | None = knob(None, "read the key of the model servers from FILE", varies="else FBRAG_KEY", metavar="FILE")
     gpu: Literal["auto", "off", "require"] = knob(
-        "auto", "GPU use: auto, off, or require, which exits 5 unless all layers are on the GPU"
+        "auto", "GPU use: auto, off, or require (exit code 5 unless all layers are on the GPU)"
     )
     gpu_layers: str = knob(
-        "auto", "layers of the large model on the GPU: auto, all or a number", words=("auto", "all"), expert=True
+        "auto", "layers of the large model on the GPU: auto, all, or a number", words=("auto", "all"), expert=True
     )
     device: str | None = knob(
-        None, "GPUs for the models, as doctor names them: CUDA0,CUDA1", varies="all", expert=True, metavar="NAMES"
+        None, "GPUs for the models, by doctor's names: CUDA0,CUDA1", varies="all", expert=True, metavar="NAMES"
     )
     tensor_split: str | None = knob(
         None, "shares of the GPUs in the large model: 3,1", varies="by their free memory", expert=True, metavar="X,Y,…"
@@ -42,7 +42,7 @@ class ModelSettings:
     threads: int | None = knob(
         None, "CPU threads", varies="the physical cores", flags=("-t", "--threads"), minimum=1, maximum=512
     )
-    ctx: int | None = knob(None, "tokens of context, at most", varies="the model's own length", minimum=256, expert=True)
+    ctx: int | None = knob(None, "maximum tokens of context", varies="the model's own length", minimum=256, expert=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,13 +51,13 @@ class DocumentSettings:
 
     group: ClassVar[str] = "Document"
 
-    pages: str | None = knob(None, "pages of a PDF, as 3-9,12 or 3-", varies="all", metavar="PAGES", once=True)
+    pages: str | None = knob(None, "pages of a PDF: 3-9,12 or 3-", varies="all", metavar="PAGES", once=True)
     encoding: str | None = knob(None, "encoding of text files", varies="detected", metavar="NAME")
-    lang: str | None = knob(None, "language of the documents: de, german", varies="found by their words", metavar="NAME")
+    lang: str | None = knob(None, "language of the documents: de, german", varies="detected", metavar="NAME")
     comments: bool = knob(False, "read comments and notes on the text as well")
     include: list[str] = knob((), "files of a folder to read", varies="all known types", metavar="GLOB", once=True)
-    exclude: list[str] = knob((), "files and folders of a folder to leave out", metavar="GLOB", once=True)
-    strict: bool = knob(False, "end the run at a file that cannot be read")
+    exclude: list[str] = knob((), "files and folders of a folder to skip", metavar="GLOB", once=True)
+    strict: bool = knob(False, "stop at a file that cannot be read")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,10 +66,10 @@ class CacheSettings:
 
     group: ClassVar[str] = "Run"
 
-    no_cache: bool = knob(False, "read the documents anew, and cache nothing of them")
-    again: bool = knob(False, "ask the models anew, and replace what is cached of their replies", once=True)
+    no_cache: bool = knob(False, "do not read or write the cache of documents")
+    again: bool = knob(False, "ignore cached replies of the models, and replace them", once=True)
     cache_limit: float = knob(
-        5.0, "size of the cache in GB, at most", varies="5", minimum=0, maximum=1e9, expert=True, metavar="GB"
+        5.0, "maximum size of the cache in GB", varies="5", minimum=0, maximum=1e9, expert=True, metavar="GB"
     )
 
     def opened(self, *, private: bool = False, progress: Progress = silent) -> Cache:

@@ -72,7 +72,7 @@ def test_the_words_with_a_slash(fbrag: Run, server: Loopback, works: Path, tmp_p
     lines += [f"/save {tmp_path}/said.md", f"/save {tmp_path}/said.html", f"/save {works}", "/quit", BUILT]
     done = fbrag("chat", works, *FAST, *models(server), stdin="\n".join(lines))
     assert done.returncode == 2
-    assert done.stderr.count("error: nothing was asked yet") == 2
+    assert done.stderr.count("error: no question was asked yet") == 2
     assert "hint: did you mean /save?" in done.stderr
     assert "starts with" in done.stdout
     assert "  > The Ironhythe works were built by Josiah Goss in 1841.\n" in done.stdout

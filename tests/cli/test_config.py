@@ -118,8 +118,8 @@ def test_unknown_keys_are_one_warning_each(fbrag: Run, config: Path, book: Path)
     done = fbrag("ask", book, "Who?", "--dry-run")
     assert done.returncode == 0
     assert done.stderr.splitlines() == [
-        f"warning: {config}: there is no key sampels; did you mean samples?",
-        f"warning: {config}: there is no key zoology; fbrag config show lists them",
+        f"warning: {config}: unknown setting sampels; did you mean samples?",
+        f"warning: {config}: unknown setting zoology; fbrag config show lists them",
     ]
     assert fbrag("ask", "-q", book, "Who?", "--dry-run").stderr == ""
 

@@ -195,7 +195,7 @@ def test_an_embedding_model_that_is_not_there_is_told(fbrag: Run, smollm2: Path)
         (("DATA", "--method", "fbrag"), "--method"),
         (("DATA", "--set", "weights=much"), "--set weights"),
         (("DATA", "--set", "select=0"), "--set select"),
-        (("DATA", "--method", "vanilla", "--set", "samples=3"), "samples means nothing to vanilla"),
+        (("DATA", "--method", "vanilla", "--set", "samples=3"), "samples has no effect with vanilla"),
         (("DATA", "--min", "f1=40"), "--min"),
         (("DATA", "--method", "vanilla", "--compare", "nothing"), "--compare"),
         (

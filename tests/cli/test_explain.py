@@ -78,7 +78,7 @@ def test_find_tells_the_fate_of_a_passage_across_line_ends(fbrag_cached: Run) ->
     assert re.match(r"rank \d+/36  score .* inquiry\.txt:\d+-\d+ ", done.stdout.replace(str(INQUIRY), "inquiry.txt"))
     missing = fbrag_cached("explain", INQUIRY, QUESTION, "--find", "no such words here", *FAST)
     assert (missing.returncode, missing.stdout) == (1, "")
-    assert "no chunk holds" in missing.stderr
+    assert "no chunk contains" in missing.stderr
 
 
 def test_what_the_large_model_reads_is_listed_and_found(fbrag_cached: Run) -> None:
@@ -96,7 +96,7 @@ def test_what_the_large_model_reads_is_listed_and_found(fbrag_cached: Run) -> No
     n_selected = sum(chunk["selected"] for chunk in told["chunks"])
     assert f"{n_words} words of {n_selected} chunks read" in done.stderr
     assert fbrag_cached(*asked, "--dry-run").stdout.endswith(
-        " 36 chunks: 1 to recall, 2 forward samples, 200 words of windows to read\n"
+        " 36 chunks: 1 to retrieve, 2 forward samples, 200 words of windows to read\n"
     )
     chunk = next(chunk for chunk in told["chunks"] if chunk["selected"] and chunk["start_char"] < chunk["read"][0][0] - 40)
     unread = text[chunk["start_char"] : chunk["read"][0][0] - 1]

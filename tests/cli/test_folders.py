@@ -46,7 +46,7 @@ def test_a_folder_is_read_recursively_without_what_is_hidden_or_unknown(fbrag: R
 def test_the_plan_has_no_plural_for_one(fbrag: Run, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("Lamp")
     done = fbrag("ask", tmp_path / "a.txt", QUESTION, "--dry-run", "--samples", "1")
-    assert done.stdout == "1 document, 1 word, 1 chunk: 1 to recall, 1 forward sample, 1 to select\n"
+    assert done.stdout == "1 document, 1 word, 1 chunk: 1 to retrieve, 1 forward sample, 1 to select\n"
 
 
 @pytest.mark.parametrize(

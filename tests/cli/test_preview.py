@@ -356,7 +356,7 @@ def test_presets_are_options_of_ask_and_explain_and_of_their_file(fbrag: Run, tm
     (tmp_path / "fast.toml").write_text("fast = true\n")
     configured = ("--config", tmp_path / "fast.toml", "--dry-run")
     assert fbrag("ask", INQUIRY, QUESTION, *configured).stdout.endswith(" chunks: 5 to select\n")
-    assert "2 to recall" in fbrag("ask", INQUIRY, QUESTION, *configured, "--method", "fb-rag").stdout
+    assert "2 to retrieve" in fbrag("ask", INQUIRY, QUESTION, *configured, "--method", "fb-rag").stdout
     both = fbrag("explain", INQUIRY, QUESTION, "--fast", "--thorough")
     assert both.returncode == 2
     assert both.stderr.splitlines()[1] == "hint: leave one of them out"

@@ -184,7 +184,7 @@ def test_a_dry_run_with_json_is_json(fbrag: Run, files: Path, command: str, docu
         (["--retriever", "bm52"], 2, "did you mean bm25?"),
         (["--retriever", "missing.gguf"], 4, "there is no file missing.gguf"),
         (["--retriever", "no/such-model"], 4, "no/such-model is not on this machine"),
-        (["--method", "r2ag"], 2, "needs trained parts"),
+        (["--method", "r2ag"], 2, "needs trained components"),
         (["--method", "r2ag", "--set", "r2ag=folder"], 4, "folder holds no trained parts"),
         (["--method", "fit-rag", "--set", "fit-rag=missing"], 4, "missing holds no trained parts"),
     ],
@@ -488,12 +488,12 @@ def test_a_question_that_names_a_missing_file_is_still_a_question(fbrag: Run, fi
         (["-s", "top-k"], "--set top-k: the value is missing", "--set top-k=N"),
         (
             ["--method", "vanilla", "--samples", "3"],
-            "samples means nothing to the method vanilla",
+            "samples has no effect with the method vanilla",
             "leave it out; it is a setting of fb-rag",
         ),
         (
             ["--fast", "-s", "top-k=3"],
-            "top_k means nothing to the method order-preserving",
+            "top_k has no effect with the method order-preserving",
             "leave it out; it is a setting of fb-rag",
         ),
     ],

@@ -108,7 +108,7 @@ def test_an_answer_of_a_model_that_repeated_itself_is_given_with_a_warning(
 ) -> None:
     trace = run(name, corpus, Scripted(["nobody"], finish="repeat"), answer_anyway=answer_anyway)
     assert (trace.answer, trace.status, trace.truncated) == ("nobody", "answered", False)
-    assert trace.warnings == ("the model repeated itself: the answer was cut",)
+    assert trace.warnings == ("the model started repeating itself, so the answer was cut off",)
 
 
 def test_a_reply_that_declines_over_and_over_is_no_answer_that_was_cut(corpus: Corpus) -> None:

@@ -72,15 +72,15 @@ def test_double_braces_are_braces() -> None:
 @pytest.mark.parametrize(
     ("value", "dataset", "told"),
     [
-        ("{", None, "is no JSON"),
+        ("{", None, "is not JSON"),
         ("[1]", None, "not an object"),
         ({}, None, "it has no prompts"),
         ({"a": "{input}"}, None, "a prompt without {context}"),
         ({"a": ""}, None, "a prompt without {context}"),
-        ({"a": "{context} {question}"}, None, "{question} is none of"),
+        ({"a": "{context} {question}"}, None, "{question} is not one of"),
         ({"a": "{context} {"}, None, "a: "),
         ({"a": 1}, None, "neither a text nor an object of texts"),
-        ({"prompts": {"a": {"reply": "{context}"}}}, None, "'reply' is none of answer"),
+        ({"prompts": {"a": {"reply": "{context}"}}}, None, "'reply' is not one of answer"),
         ({"prompts": {"a": "{context}"}, "max_new_tokens": {"a": "32"}}, None, "max_new_tokens, a is not a number"),
         (LONGBENCH, None, "prompts for 2 data sets"),
         (LONGBENCH, "musicue", "no prompt for musicue"),

@@ -158,7 +158,7 @@ def test_a_site_that_the_user_names_may_ask_and_no_other(user: Environment, tmp_
 def test_what_is_no_site(user: Environment, site: str) -> None:
     run = fbrag(user, "serve", "--port", "0", "--origin", site)
     assert run.returncode == 2
-    assert f"--origin {site} is no site" in run.stderr
+    assert f"invalid --origin {site}: expected a site" in run.stderr
 
 
 @pytest.mark.parametrize("path", ["/", "/healthz", "/no-such", "/v1/documents"])

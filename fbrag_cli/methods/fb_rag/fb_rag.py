@@ -70,8 +70,8 @@ class FBRag(ChunkMethod):
     name: ClassVar[str] = "fb-rag"
     needs_small: ClassVar[bool] = True
 
-    recall: int = knob(2, "chunks for the small model", on_gpu=20, minimum=1, metavar="N")
-    samples: int = knob(3, "forward samples", on_gpu=5, minimum=1, maximum=64, metavar="K")
+    recall: int = knob(2, "chunks to retrieve for the small model", on_gpu=20, minimum=1, metavar="N")
+    samples: int = knob(3, "forward samples to draw", on_gpu=5, minimum=1, maximum=64, metavar="K")
     weights: str = knob(
         "0.5:0.5",
         "weights of the forward and the backward lookup; 1:0 is the paper's F",
@@ -85,36 +85,34 @@ class FBRag(ChunkMethod):
         0.9, "probability mass that forward samples are drawn from", minimum=0, maximum=1, expert=True, metavar="P"
     )
     top_k: int = knob(50, "number of tokens that forward samples are drawn from", minimum=0, expert=True, metavar="N")
-    forward_tokens: int = knob(
-        48, "length limit of a forward sample, or that of prompts", on_gpu=128, minimum=1, expert=True, metavar="N"
-    )
+    forward_tokens: int = knob(48, "length limit of a forward sample", on_gpu=128, minimum=1, expert=True, metavar="N")
 
     order: Literal["read-first", "document"] = knob(
         "read-first",
-        "what is read first to answer: the recalled chunks, which one model for both need not read again; or all in document "
-        "order, as in the paper, and for two models, prompts, or a recall above half of select",
+        "what the large model reads first: the retrieved chunks, which one model for both roles has read already; or all in "
+        "document order, as in the paper, with two models, with prompts, or if recall is above half of select",
         expert=True,
     )
     reads: Literal["auto", "chunks", "windows"] = knob(
         "auto",
-        "what is read after the recalled chunks: whole chunks as in the paper, or windows of a few sentences",
+        "what to read after the retrieved chunks: whole chunks, as in the paper, or windows of a few sentences",
         varies=f"windows up to {FEW} chunks, else chunks",
     )
     select: int = knob(_SELECT, SELECT, on_gpu=10, minimum=1, metavar="N", implies=("reads", "chunks"), varies="5, on a GPU 10")
     budget: int = knob(
         400,
-        "words of windows to read after the recalled chunks",
+        "words of windows to read after the retrieved chunks",
         minimum=1,
         varies="400",
         metavar="N",
         implies=("reads", "windows"),
     )
-    window_words: int = knob(40, "words of a window, about", minimum=1, expert=True, metavar="N")
+    window_words: int = knob(40, "target words per window", minimum=1, expert=True, metavar="N")
 
     def __post_init__(self) -> None:
         settings_of(FBRag)["weights"].check(self.weights, "weights")
         if self.reads == "windows" and not self.continues:
-            what = "windows are read after the recalled chunks, which are not read first here"
+            what = "windows are read after the retrieved chunks, which are not read first here"
             raise FbragError("usage", what, "take one model for both, --recall of at most half of --select, and no prompts")
 
     @property
@@ -129,7 +127,7 @@ class FBRag(ChunkMethod):
         return replace(self, order="document")
 
     def steps(self, n_chunks: int) -> list[str]:
-        steps = [f"{min(self.recall, n_chunks)} to recall", plural(self.samples, "forward sample")]
+        steps = [f"{min(self.recall, n_chunks)} to retrieve", plural(self.samples, "forward sample")]
         if self._reads_windows(n_chunks):
             return [*steps, f"{self._n_words:,} words of windows to read"]
         return [*steps, *ChunkMethod.steps(self, n_chunks)]

@@ -59,7 +59,7 @@ class LongContext(ChunkMethod):
             return trace
         trace = trace.reading(_without_middle(trace.context, head, len(text) - tail))
         share = 100 * (head + tail) / len(text)
-        cut = f"the document exceeds the window of {large.info.name}: its middle was cut, {share:.0f} % of it was read"
+        cut = f"the document is too long for {large.info.name}: only its beginning and end ({share:.0f}%) were read"
         return replace(trace, warnings=(*trace.warnings, cut))
 
     def described(self) -> dict[str, Any]:

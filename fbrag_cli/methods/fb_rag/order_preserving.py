@@ -28,7 +28,7 @@ class OrderPreserving(ChunkMethod):
 
     window_weight: float = knob(
         0.0,
-        "weight of the best 60 terms beside a chunk's score; 0 as in the paper",
+        "weight of the best 60 terms next to the score of the chunk (0: as in the paper)",
         minimum=0,
         maximum=1e6,
         expert=True,

@@ -55,12 +55,10 @@ class FitRag(Method):
     reduce: Literal["enough", "windows", "off"] = knob(
         "enough", "a window of each chunk until there are enough, a window of each, or whole chunks", expert=True
     )
-    budget: int | None = knob(
-        None, "most words that the windows or chunks have together", varies="no limit", minimum=1, metavar="N"
-    )
-    self_knowledge: bool = knob(False, "answer without the document where the model is likely to know the answer", expert=True)
+    budget: int | None = knob(None, "maximum words of all windows or chunks", varies="no limit", minimum=1, metavar="N")
+    self_knowledge: bool = knob(False, "answer without the document if the model probably knows the answer", expert=True)
     prompt_style: Literal["short", "paper"] = knob(
-        "short", "paper: the answer with its reason, and a background passage where the document is not read", expert=True
+        "short", "paper: an answer with its reason, and a background passage if the document is not read", expert=True
     )
     fit_rag: str | None = knob(None, "folder that 'fbrag train fit-rag' wrote", varies="none", expert=True, metavar="FOLDER")
 

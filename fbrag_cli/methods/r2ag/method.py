@@ -117,7 +117,9 @@ class R2Ag(ChunkMethod):
         if self.templates is not None:
             raise FbragError("usage", "--method r2ag has a prompt of its own", "leave prompts out")
         if self.r2ag is None:
-            raise FbragError("usage", "--method r2ag needs trained parts", f"name their folder, --set r2ag=FOLDER, or {_TRAIN}")
+            raise FbragError(
+                "usage", "--method r2ag needs trained components", f"name their folder, --set r2ag=FOLDER, or {_TRAIN}"
+            )
         return self.r2ag
 
     def _former(self, tools: Tools) -> R2Former:

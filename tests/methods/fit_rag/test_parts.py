@@ -110,12 +110,12 @@ def huge(folder: Path) -> None:
     ("spoil", "told"),
     [
         (truncated, "its SHA-256 is"),
-        (a_pickle, "no safetensors file"),
+        (a_pickle, "not a safetensors file"),
         (not_a_number, "no numbers"),
         (another_scorer, "scorer.gguf cannot be used: its SHA-256 is"),
         (huge, "cannot be read"),
         (lambda folder: (folder / "fit-rag.json").write_text("{"), "no JSON"),
-        (lambda folder: (folder / "fit-rag.json").unlink(), "holds no trained parts"),
+        (lambda folder: (folder / "fit-rag.json").unlink(), "has no trained components"),
         (lambda folder: (folder / "scorer.gguf").unlink(), "cannot be read"),
     ],
 )

@@ -116,11 +116,11 @@ def header_of_a_megabyte(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("spoil", "told"),
     [
-        (lambda folder: (folder / "r2ag.json").unlink(), "holds no trained parts of R2AG"),
+        (lambda folder: (folder / "r2ag.json").unlink(), "has no trained components of R2AG"),
         (lambda folder: (folder / "r2ag.json").write_text("{"), "no JSON"),
         (lambda folder: (folder / TENSORS).unlink(), "cannot be read"),
         (lambda folder: (folder / TENSORS).write_bytes((folder / TENSORS).read_bytes()[:-1]), "its SHA-256 is"),
-        (lambda folder: rehashed(folder, data=pickle.dumps({"position": [1.0]})), "no safetensors file"),
+        (lambda folder: rehashed(folder, data=pickle.dumps({"position": [1.0]})), "not a safetensors file"),
         (header_of_a_megabyte, "its header exceeds 1 MB"),
         (put("feature.mean", 3, value=np.nan), "no numbers"),
         (put("match.bias", 1, value=np.inf), "no numbers"),

@@ -180,7 +180,7 @@ def test_the_control_gives_each_chunk_the_features_of_another() -> None:
 @pytest.mark.parametrize(
     ("model", "made", "settings", "said"),
     [
-        (large(), former(), {"r2ag": None}, "needs trained parts"),
+        (large(), former(), {"r2ag": None}, "needs trained components"),
         (large(), former(), {"templates": Templates("{context}{input}")}, "a prompt of its own"),
         (large(), former(words="0"), {}, "another prompt"),
         (large(), former(retriever={"name": "other", "key": "k"}), {}, "for the retriever other"),
