@@ -169,17 +169,17 @@ def test_the_routes_of_the_page_are_those_of_the_server(tmp_path: Path) -> None:
         app = create_app(Desk(session, Library(session)))
     paths = {getattr(route, "path", "") for route in app.routes}
     asked = {path for path in paths if path.startswith("/v1/") and "{" not in path} | {"/healthz"}
-    assert first_column(section("serve.md", "HTTP"), r"(/[\w/]+)") == asked
+    assert first_column(section("http.md", "HTTP"), r"(/[\w/]+)") == asked
 
 
 def test_the_events_of_the_page_are_those_of_the_server() -> None:
     code = (ROOT / "fbrag_cli" / "render" / "as_json.py").read_text("utf-8")
-    assert first_column(section("serve.md", "Events"), r"`(\w+)`") == {*re.findall(r'"event": "(\w+)"', code), "error"}
+    assert first_column(section("http.md", "Events"), r"`(\w+)`") == {*re.findall(r'"event": "(\w+)"', code), "error"}
 
 
 def test_the_keys_of_a_question_are_those_that_the_server_knows() -> None:
     pytest.importorskip("starlette")
     from fbrag_cli.serving.http.inquiry import Inquiry
 
-    table = section("serve.md", "HTTP").partition("| key of a question |")[2]
+    table = section("http.md", "HTTP").partition("| key of a question |")[2]
     assert first_column(table, r"`(\w+)`") == {*Inquiry.model_fields}
