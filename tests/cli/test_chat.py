@@ -191,10 +191,10 @@ def test_a_person_asks_stops_an_answer_and_goes_on(
 ) -> None:
     server.replies.extend([stream("Josiah Goss."), stuck("It")])
     person = Person(["chat", str(works), *FAST, *models(server)], clean_environment, tmp_path, term)
-    person.sees("Ctrl-D to end")
+    person.sees("Ctrl-D to quit")
     person.types(f"{BUILT}\r")
     person.sees("Josiah Goss.")
-    person.sees("answered in")
+    person.sees(" s on ")
     resize(person.master, 60, 20)
     person.types("Who paid for the works at Ironhythe?\r")
     end = monotonic() + SECONDS
@@ -205,7 +205,7 @@ def test_a_person_asks_stops_an_answer_and_goes_on(
     person.sees("stopped")
     person.types("Who paid for the Ironhythe works, the board?\r")
     person.sees("Josiah Goss.")
-    person.sees("answered in")
+    person.sees(" s on ")
     assert person.leaves() == 0
 
 
@@ -215,7 +215,7 @@ def test_a_typed_byte_that_is_no_text_is_no_error(
 ) -> None:
     environment = {**clean_environment, "PYTHONIOENCODING": "utf-8:strict"}  # as in most locales, but not in C
     person = Person(["chat", str(works), *FAST, *models(server)], environment, tmp_path, term)
-    person.sees("Ctrl-D to end")
+    person.sees("Ctrl-D to quit")
     os.write(person.master, b"Who built the Ironhythe \xff works?\r")
-    assert "error" not in person.sees("answered in")
+    assert "error" not in person.sees(" s on ")
     assert person.leaves() == 0
