@@ -36,14 +36,14 @@ _REPAIRING = ("config", "doctor")  # commands that report or mend a broken file 
 #: The options that `--help` shows of a command with many, at most the ten that people need. Other commands show all of theirs.
 FIRST = {
     "fbrag": "--version --quiet --verbose --offline --yes --config",
-    "ask": "--format --answer-only --context --html --fast --thorough --more --large --small --quiet",
-    "explain": "--json --html --pages --select --limit --find --chunk --samples-text --prompt --text",
+    "ask": "--answer-only --json --html --output --pages --fast --thorough --more --large --small",
+    "explain": "--json --html --pages --limit --all --find --samples-text --text --large --small",
     "chat": "--format --answer-only --fast --thorough --plain --large --small --gpu --quiet",
-    "batch": "--questions --jobs --together --output --html --resume --retry-errors --parallel --large --gpu",
-    "ui": "--port --password-file --lang --include --exclude --large --small --gpu --idle --timeout",
-    "serve": "--host --port --token-file --open --json --large --small --gpu --idle --timeout",
+    "batch": "--questions --jobs --together --limit --output --html --wide --retry-errors --parallel --large",
+    "ui": "--port --include --exclude --large --small --gpu --idle --timeout",
+    "serve": "--host --port --token-file --open --json --large --small --gpu --timeout",
     "mcp": "--allow --large --small --gpu --threads --offline --verbose --quiet --config",
-    "eval": "--limit --method --set --retrieval-only --output --json --compare --min --large --gpu",
+    "eval": "--limit --method --set --retrieval-only --output --json --compare --min --large",
     "models pull": "--role --suggested --sha256 --dry-run --quiet --offline --yes",
     "bench": "--json --tokens --repeat --max --large --small --gpu --threads --timeout",
 }

@@ -136,9 +136,7 @@ class GlobalOptions(Options):
 class PasswordOptions(Options):
     group = "Document"
 
-    password_file: str | None = knob(
-        None, "read the password of an encrypted PDF from FILE ('-' for stdin)", metavar="FILE", once=True
-    )
+    password_file: str | None = knob(None, "file with the password of a PDF ('-' for stdin)", metavar="FILE", once=True)
 
 
 class DocumentOptions(PasswordOptions):

@@ -39,7 +39,7 @@ class Templates:
                 continue
             fields = [field for _, field, _, _ in Formatter().parse(template) if field is not None]
             if unknown := [field for field in fields if field not in _FIELDS]:
-                raise ValueError(f"{{{unknown[0]}}} is none of {', '.join(f'{{{field}}}' for field in _FIELDS)}")
+                raise ValueError(f"{{{unknown[0]}}} is not one of {', '.join(f'{{{field}}}' for field in _FIELDS)}")
             if "context" not in fields:
                 raise ValueError("a prompt without {context}")
 

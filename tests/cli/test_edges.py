@@ -99,7 +99,7 @@ def test_a_question_arrives_as_utf_8_whatever_the_locale(fbrag: Run, tmp_path: P
     (tmp_path / "straße.txt").write_text("Die Straße heißt Mühlweg.\n" + "Ein Satz ohne das Wort.\n" * 200, "utf-8")
     arguments = ("explain", "--method", "vanilla", "straße.txt", "Wie heißt die Straße?", "--json")
     plain, bare = fbrag(*arguments), fbrag(*arguments, env=C_LOCALE)
-    assert (bare.returncode, bare.stderr) == (0, plain.stderr)
+    assert (bare.returncode, bare.stderr.splitlines()[:-1]) == (0, plain.stderr.splitlines()[:-1])  # the last one has seconds
     assert json.loads(bare.stdout)["question"] == "Wie heißt die Straße?"
     scores = [[chunk["backward_score"] for chunk in json.loads(each.stdout)["chunks"]] for each in (bare, plain)]
     assert scores[0] == scores[1]

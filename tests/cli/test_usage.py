@@ -185,8 +185,8 @@ def test_a_dry_run_with_json_is_json(fbrag: Run, files: Path, command: str, docu
         (["--retriever", "missing.gguf"], 4, "there is no file missing.gguf"),
         (["--retriever", "no/such-model"], 4, "no/such-model is not on this machine"),
         (["--method", "r2ag"], 2, "needs trained components"),
-        (["--method", "r2ag", "--set", "r2ag=folder"], 4, "folder holds no trained parts"),
-        (["--method", "fit-rag", "--set", "fit-rag=missing"], 4, "missing holds no trained parts"),
+        (["--method", "r2ag", "--set", "r2ag=folder"], 4, "folder has no trained components"),
+        (["--method", "fit-rag", "--set", "fit-rag=missing"], 4, "missing has no trained components"),
     ],
 )
 def test_names_are_checked_before_a_dry_run_ends_well_and_before_a_download(
@@ -314,7 +314,7 @@ def test_commands_with_few_options_show_all_of_them(fbrag: Run) -> None:
 @pytest.mark.parametrize(
     ("command", "usage", "argument"),
     [
-        (["ask"], "fbrag ask [OPTIONS] DOC... QUESTION", "DOC... QUESTION  one or more documents"),
+        (["ask"], "fbrag ask [OPTIONS] DOC... QUESTION", "DOC... QUESTION  files or folders to search"),
         (["bench"], "fbrag bench [OPTIONS] [DOC]", "DOC  a document"),
         (["models", "pull"], "fbrag models pull [OPTIONS] [NAME...]", "NAME...  names from 'list --all'"),
         (["models"], "fbrag models [OPTIONS] COMMAND [ARGS]...", "rm      Delete models and the remains of interrupted pulls;"),

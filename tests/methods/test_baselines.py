@@ -22,7 +22,9 @@ from fbrag_cli.methods.prompts import Templates
 from fbrag_cli.methods.ranking import ChunkMethod
 from fbrag_cli.methods.registry import METHODS, find_method, names
 from fbrag_cli.progress import Event
+from fbrag_cli.query import Collection, Query
 from fbrag_cli.render.as_json import explanation
+from fbrag_cli.retrieval.bm25 import BM25
 from fbrag_cli.trace import Trace
 from tests.methods.scripted import Scripted, retrieved, tools
 
@@ -97,8 +99,9 @@ def test_a_window_over_the_end_of_a_chunk_lifts_both_chunks() -> None:
 def test_windows_need_bm25(corpus: Corpus) -> None:
     given = tools(corpus)
     dense: Any = SimpleNamespace(name="dense:mini", scores=given.retriever.scores, excerpt_scores=given.retriever.excerpt_scores)
+    query = Query(QUESTION, Collection(corpus, BM25.of(corpus)), OrderPreserving(window_weight=0.6))
     with pytest.raises(FbragError, match="bm25, not dense:mini"):
-        retrieved(OrderPreserving(window_weight=0.6), QUESTION, replace(given, retriever=dense))
+        query.method.retrieve(query, replace(given, retriever=dense))
 
 
 @pytest.mark.parametrize("name", [name for name in names() if name not in ("fb-rag", "r2ag")])
@@ -140,7 +143,7 @@ def test_long_context_cuts_the_middle_of_what_exceeds_the_window_and_says_so(cor
     assert CHUNKS[0] in told(large)
     assert CHUNKS[9] in told(large)
     assert "\n".join(CHUNKS[3:7]) not in told(large)
-    assert "middle was cut" in trace.warnings[0]
+    assert "only its beginning and end (" in trace.warnings[0]
     assert {0, 9} < set(trace.selected) < set(range(10))
     assert "".join(excerpt.text for excerpt in trace.context) in told(large)
     assert all(source.text in told(large) for source in trace.sources)

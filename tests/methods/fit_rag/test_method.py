@@ -121,11 +121,11 @@ def test_the_windows_and_the_labels_are_printed_and_in_json() -> None:
     best = shown["chunks"][1]
     assert (best["has_answer"], best["llm_prefer"]) == (pytest.approx(0.88, abs=0.01), pytest.approx(0.83, abs=0.01))
     header, *lines = table(trace, limit=None, by_position=True, count_tokens=None)
-    assert header.split()[4:6] == ["answer", "prefer"]
-    assert lines[1].split()[6:8] == ["0.88", "0.83"]
+    assert header.split()[2:4] == ["answer", "prefer"]
+    assert lines[1].split()[4:6] == ["0.88", "0.83"]
     (windows,) = own_tables(trace)
     header, first, *_ = lines_of(windows)
-    assert header.split() == ["window", "answer", "prefer", "enough", "place", "first", "words"]
+    assert header.split() == ["window", "answer", "prefer", "enough", "location", "starts", "with"]
     assert first.split()[:4] == ["1", "*", "0.88", "0.83"]
     on_page = page(trace)
     assert '<h2 id="windows">Windows</h2>' in on_page

@@ -111,10 +111,10 @@ def huge(folder: Path) -> None:
     [
         (truncated, "its SHA-256 is"),
         (a_pickle, "not a safetensors file"),
-        (not_a_number, "no numbers"),
+        (not_a_number, "invalid \\(NaN\\)"),
         (another_scorer, "scorer.gguf cannot be used: its SHA-256 is"),
         (huge, "cannot be read"),
-        (lambda folder: (folder / "fit-rag.json").write_text("{"), "no JSON"),
+        (lambda folder: (folder / "fit-rag.json").write_text("{"), "not JSON"),
         (lambda folder: (folder / "fit-rag.json").unlink(), "has no trained components"),
         (lambda folder: (folder / "scorer.gguf").unlink(), "cannot be read"),
     ],
