@@ -335,7 +335,7 @@ def test_headings_are_coloured_where_colour_is_on(fbrag: Run) -> None:
         fbrag("ask", "--help", env={"FBRAG_COLOR": "always"}).stdout,
     ):
         assert re.findall(r"\x1b\[1;4m(.*?)\x1b\[0m", colored)[:4] == ["Usage:", "  Examples:", "Arguments:", "Output options:"]
-        assert re.findall(r"\x1b\[1m(.*?)\x1b\[0m", colored)[:2] == ["-f, --format", "--html"]
+        assert re.findall(r"\x1b\[1m(.*?)\x1b\[0m", colored)[:2] == ["--json", "-o, --output"]
         assert re.sub(r"\x1b\[[\d;]*m", "", colored) == plain
     assert fbrag("ask", "--help", env={"FORCE_COLOR": "1", "NO_COLOR": "1"}).stdout == plain
     assert fbrag("ask", "--help", "--color", "never", env={"FORCE_COLOR": "1"}).stdout == plain
