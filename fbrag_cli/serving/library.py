@@ -19,6 +19,7 @@ from fbrag_cli.serving.door import MOST_PATHS, Door
 from fbrag_cli.session.pool import Lease, Pool
 from fbrag_cli.session.session import Session
 from fbrag_cli.session.settings import DocumentSettings
+from fbrag_cli.storage.files import is_same_name
 from fbrag_cli.text.printable import one_line, plural
 
 if TYPE_CHECKING:
@@ -148,7 +149,7 @@ class Library:
         if (upload := self._used(name)) is not None:
             return upload
         for entry in self._served.values():
-            if entry.name == name:
+            if is_same_name(entry.name, name):
                 return entry
         try:
             return _entry(self._door.path(name))
@@ -156,7 +157,7 @@ class Library:
             pass
         with self._lock:
             for upload in reversed(self._uploads.values()):
-                if upload.name == name:
+                if is_same_name(upload.name, name):
                     return upload
         raise FbragError("doc_not_found", f"there is no document {one_line(name, _MOST_OF_A_NAME)}", _HINT, document=name)
 
