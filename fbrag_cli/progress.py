@@ -20,7 +20,8 @@ class Event:
     unknown.
 
     Of a server's job (`serving.desk`), "keyword_matches" has a `serving.job.KeywordMatches` in `about`.
-    "understood": `text` is the question that the typed one stands for. "selected": `about` is the `Trace` before its answer.
+    "resolved_question": `text` is the question that the typed one stands for. "selected": `about` is the `Trace` before its
+    answer.
     """
 
     stage: str
@@ -28,7 +29,7 @@ class Event:
         "start",
         "progress",
         "written",
-        "understood",
+        "resolved_question",
         "ranked",
         "keyword_matches",
         "sampled",

@@ -33,8 +33,8 @@ _NO_QUESTION = ("read", "load")  # stages that many rows share
 
 #: Columns of a sheet.
 COLUMNS = tuple(
-    "id document question status answer location quote unsupported_answer confidence low_confidence missing_terms sources answers support "
-    "agreement seconds error".split()
+    "id document question status answer location quote unsupported_answer confidence low_confidence missing_terms sources "
+    "answers support agreement seconds error".split()
 )
 #: Begins a file: without this byte order mark, Excel takes UTF-8 for the encoding of the country.
 BOM = "\ufeff"

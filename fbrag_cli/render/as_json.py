@@ -37,7 +37,8 @@ def answer(trace: Trace, *, memory_mb: float) -> dict[str, Any]:
     """Return `fbrag.answer/1`. memory_mb: the peak of this process.
 
     from_document: whether text of the document was read for the answer; if not, it is from the model's own knowledge.
-    unsupported_terms: words, names and numbers of the answer that no source has. missing_terms: words of the question that no chunk has.
+    unsupported_terms: words, names and numbers of the answer that no source has. missing_terms: words of the question that no
+    chunk has.
     """
     found, shown = trace.status == "answered", answer_of(trace)
     return {
@@ -61,7 +62,7 @@ def explanation(trace: Trace, *, memory_mb: float, found: Collection[int] | None
     """Return `fbrag.explanation/1`: every chunk with its scores, ranks and place, in document order.
 
     read: (start, end) of each part of a chunk that the large model reads, in characters of the document; empty if none is.
-    found: the positions of the chunks that hold the text of --find; None without one, and the chunks then have no `contains_text`.
+    found: the positions of the chunks that hold the text of --find; without one None, and no chunk has `contains_text`.
     """
     scores = trace.scores
     combined, backward, forward = map(ranks, (scores.combined, scores.backward, scores.forward))
@@ -100,8 +101,8 @@ def sources(trace: Trace, answer: Answer) -> list[dict[str, Any]]:
     """Return what the large model reads of the selected chunks: each whole, or a source for each part of it.
 
     id: its number in citations, as of `Source`, in whose order the sources stand; null before the answer. rank: among the
-    sources, best first. duplicates: the places of the same text in other chunks. sentence: the place of the one that shows the answer
-    best; null if there is none. highlights: (start, end) of words, in characters of the document.
+    sources, best first. duplicates: the places of the same text in other chunks. sentence: the place of the sentence that shows
+    the answer best; null if there is none. highlights: (start, end) of words, in characters of the document.
     """
     own = _beside(trace)
     return [

@@ -11,7 +11,7 @@ const NEAR = 8; // chunks above and below those in the page whose texts are fetc
 const MOST_KEPT = 400; // chunks whose text is kept
 const MOST_CHUNKS = 10_000; // of a document that is shown as one
 const MOST_CELLS = 2400; // of the map; a cell stands for several chunks in a document of more
-const EVENTS = ["understood", "read", "nearest", "selected", "token", "done", "stopped", "error"]; // of a question
+const EVENTS = ["resolved_question", "progress", "keyword_matches", "selected", "token", "done", "stopped", "error"]; // of a question
 const MOST_BREAKS = 3; // after which a question is not asked again
 
 const $ = (/** @type {string} */ id) => document.getElementById(id);
@@ -737,13 +737,13 @@ class Turn {
 
   // Events of the server, in the order in which they come.
 
-  on_understood({ question }) {
+  on_resolved_question({ question }) {
     this.$(".understood").hidden = false;
     this.$(".understood bdi").textContent = question;
   }
 
-  on_read({ label, share, left_s }) {
-    const left = left_s >= 90 ? `${Math.round(left_s / 60)} min` : left_s >= 1 ? `${Math.round(left_s)} s` : "";
+  on_progress({ label, share, eta_seconds }) {
+    const left = eta_seconds >= 90 ? `${Math.round(eta_seconds / 60)} min` : eta_seconds >= 1 ? `${Math.round(eta_seconds)} s` : "";
     this.doing(`${label[0].toUpperCase()}${label.slice(1)}${left && `, about ${left} left`}`);
     const bar = this.$("progress");
     if (share > 0) bar.value = share;
@@ -751,7 +751,7 @@ class Turn {
     if (label !== this.stage) announce((this.stage = label));
   }
 
-  on_nearest({ shades, html }) {
+  on_keyword_matches({ shades, html }) {
     this.shades = shades;
     this.raised = new Set();
     this.sourced("Nearest to the question", html && `<ol class="sources">${html}</ol>`);

@@ -275,7 +275,7 @@ class Desk:
             conversation.take_up(job.conversation, listener)
         query = conversation.query(job.question, listener)
         if query.text != job.question:
-            job.hear(Event("understand", "understood", text=query.text))
+            job.hear(Event("understand", "resolved_question", text=query.text))
             _rank(job, query.text, collection)
         return query
 

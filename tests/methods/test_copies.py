@@ -107,7 +107,10 @@ def test_all_places_are_named() -> None:
     assert "also in c.txt:1-4, e.txt:1" in markdown(answer_of(trace), Layout(context=0))
     assert "</a>, also in c.txt:1-4, e.txt:1</h3>" in page(trace)
     first, second = as_json.sources(trace, answer_of(trace))
-    assert [(copy["document"], copy["chunk"], copy["end_line"]) for copy in first["duplicates"]] == [("c.txt", 3, 4), ("e.txt", 5, 1)]
+    assert [(copy["document"], copy["chunk"], copy["end_line"]) for copy in first["duplicates"]] == [
+        ("c.txt", 3, 4),
+        ("e.txt", 5, 1),
+    ]
     assert second["duplicates"] == []
     explained = as_json.explanation(trace, memory_mb=1)["chunks"]
     assert [chunk["duplicate_of"] for chunk in explained] == [None, None, 2, None, 2]

@@ -236,7 +236,7 @@ def test_what_comes_back_is_bounded(served: Callable[..., None]) -> None:
             assert passages[0]["text"]
         lines = await client.call_tool("read_passage", {"path": PLACE, "start_line": 1, "end_line": 400, "max_chars": 1000})
         assert len(json.dumps(lines.structured_content, ensure_ascii=False)) <= 1000
-        assert lines.structured_content["cut"]
+        assert lines.structured_content["truncated"]
 
     served(test)
 
@@ -263,7 +263,7 @@ def test_a_selection_is_explained(served: Callable[..., None], tiny: list[str]) 
         told = await client.call_tool("explain_selection", asked(find="property of Mrs. Lavinia Goss", wait_s=100))
         record = told.structured_content
         assert record["found"] == 1
-        (holder,) = [row for row in record["chunks"] if row["found"]]
+        (holder,) = [row for row in record["chunks"] if row["contains_text"]]
         assert holder["rank"] >= 1
         assert len(record["samples"]) == 3
 

@@ -222,7 +222,7 @@ def test_events_go_on_where_a_client_has_lost_them(served: Live) -> None:
         numbers.append(int(number.removeprefix("id: ")))
     assert numbers == sorted({*numbers})
     assert names[-1] == "done"
-    assert [each for each in dict.fromkeys(names) if each != "read"] == ["nearest", "selected", "token", "done"]
+    assert [each for each in dict.fromkeys(names) if each != "progress"] == ["keyword_matches", "selected", "token", "done"]
     half = len(blocks) // 2
     again = events(served, job, Last_Event_ID=str(numbers[half])).read().decode().split("\n\n")
     kept = {"token", "selected", "done"}

@@ -56,7 +56,7 @@ class EventsOf:
 
     def _records(self, event: Event) -> Iterator[dict[str, Any]]:
         events, job = self._events, self._job
-        if event.kind == "understood":
+        if event.kind == "resolved_question":
             yield events.resolved_question(event.text)
         elif event.kind == "keyword_matches":
             yield events.keyword_matches(event.about.corpus, [*event.about.weights], event.about.scores)

@@ -89,5 +89,5 @@ def _source(document: Document, place: dict[str, int]) -> dict[str, Any]:
     at = min(start, size - 1)  # a place without text stands at a character, too
     found = place_of(Passage(0, document, at, max(at + 1, cut))) | {"start_char": start, "end_char": cut}
     del found["chunk"]
-    about = {"lines": len(lines), "chars": size, "text": document.text[start:cut], "cut": cut < end}
+    about = {"lines": len(lines), "chars": size, "text": document.text[start:cut], "truncated": cut < end}
     return {"schema": "fbrag.source/1", **found, **about}

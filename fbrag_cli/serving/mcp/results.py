@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from fbrag_cli.trace import Trace
 
 _PLACE = ("document", "chunk", "page", "last_page", "section", "start_line", "end_line")
-_RANKS = ("rank", "combined", "backward", "forward", "recalled", "selected", "found")
+_RANKS = ("rank", "score", "backward_score", "forward_score", "retrieved", "selected", "contains_text")
 _LEAST = 100  # characters of a passage that is cut
 _ROWS = 10  # chunks that an explanation names, beside those that hold the text
 _BEGINNING = 200  # characters of each
@@ -34,23 +34,23 @@ class Passage(TypedDict):
     start_line: int
     end_line: int
     text: str
-    cut: bool
+    truncated: bool
 
 
 class Source(Passage):
-    score: float | None
+    relative_score: float | None
     sentence: str
     cited: NotRequired[bool]
 
 
 class Ranked(Passage):
     rank: int
-    combined: float | None
-    backward: float | None
-    forward: float | None
-    recalled: bool
+    score: float | None
+    backward_score: float | None
+    forward_score: float | None
+    retrieved: bool
     selected: bool
-    found: NotRequired[bool]
+    contains_text: NotRequired[bool]
 
 
 class Lines(Passage):
@@ -64,7 +64,7 @@ class Sample(TypedDict):
 
 class Found(TypedDict):
     passages: list[Source]
-    absent: list[str]
+    missing_terms: list[str]
     warnings: list[str]
 
 
@@ -74,16 +74,16 @@ class Result(TypedDict):
     status: str
     job: NotRequired[str]
     stage: NotRequired[str]
-    nearest: NotRequired[list[Passage]]
+    keyword_matches: NotRequired[list[Passage]]
     warnings: NotRequired[list[str]]
 
 
 class Answered(Result):
     answer: NotRequired[str | None]
-    proposed: NotRequired[str | None]
-    unsure: NotRequired[bool]
+    unsupported_answer: NotRequired[str | None]
+    low_confidence: NotRequired[bool]
     confidence: NotRequired[float | None]
-    absent: NotRequired[list[str]]
+    missing_terms: NotRequired[list[str]]
     sources: NotRequired[list[Source]]
 
 
@@ -101,7 +101,7 @@ def found(trace: Trace) -> dict[str, Any]:
     """Return the passages of a search that hold a word of the question, best first."""
     scores = trace.scores.combined  # below 0 for a word that most chunks hold, and 0 for one that half of them hold
     passages = [each for each in _sources(trace) if scores[each["chunk"] - 1] or _holds_a_word(trace, each["chunk"] - 1)]
-    return {"passages": passages, "absent": list(trace.missing_terms), "warnings": _warnings(trace)}
+    return {"passages": passages, "missing_terms": list(trace.missing_terms), "warnings": _warnings(trace)}
 
 
 def _holds_a_word(trace: Trace, position: int) -> bool:
@@ -119,10 +119,10 @@ def answered(trace: Trace, most: int) -> dict[str, Any]:
     return {
         "status": trace.status,
         "answer": answer[:most] if is_answer else None,
-        "proposed": None if is_answer or not answer else one_line(answer, _NAMED),
-        "unsure": trace.verdict.low_confidence,
+        "unsupported_answer": None if is_answer or not answer else one_line(answer, _NAMED),
+        "low_confidence": trace.verdict.low_confidence,
         "confidence": None if trace.verdict.confidence is None else round(trace.verdict.confidence, 4),
-        "absent": list(trace.missing_terms),
+        "missing_terms": list(trace.missing_terms),
         "sources": _sources(trace),
         "warnings": _warnings(trace),
     }
@@ -135,7 +135,7 @@ def explained(trace: Trace, sought: str | None) -> dict[str, Any]:
 
     held = None if sought is None else holders(trace, sought)
     rows = sorted(explanation(trace, memory_mb=0, found=held)["chunks"], key=lambda row: row["rank"])
-    shown = [row for row in rows if row.get("found")] + [row for row in rows[:_ROWS] if not row.get("found")]
+    shown = [row for row in rows if row.get("contains_text")] + [row for row in rows[:_ROWS] if not row.get("contains_text")]
     texts = (one_line(trace.corpus.chunks[row["chunk"] - 1].text, _BEGINNING) for row in shown)
     return {
         "status": "explained",
@@ -154,7 +154,7 @@ def running(job: Job) -> dict[str, Any]:
 
     chunks = job.keyword_matches.chunks if job.keyword_matches else []
     nearest = [_part(place_of(chunk)) | _shown(chunk.text) for chunk in chunks]
-    return {"status": "running", "job": job.id, "stage": job.stage, "nearest": nearest}
+    return {"status": "running", "job": job.id, "stage": job.stage, "keyword_matches": nearest}
 
 
 def passage(document: Document, start: int, end: int, most: int) -> dict[str, Any]:
@@ -171,17 +171,17 @@ def passage(document: Document, start: int, end: int, most: int) -> dict[str, An
     first, last = index.span(start)[0], index.span(min(end, len(index)))[1]
     shown = min(last, first + most)
     place = place_of(corpus.Passage(0, document, first, max(first + 1, shown)))
-    return {**_part(place), "lines": len(index), **_shown(document.text[first:shown]), "cut": shown < last}
+    return {**_part(place), "lines": len(index), **_shown(document.text[first:shown]), "truncated": shown < last}
 
 
 def bounded(record: dict[str, Any], most: int) -> Any:
     """Return a record of `most` characters of JSON at most: the texts of passages are cut from the last one on, then lists."""
-    for passages in (record.get(key, []) for key in ("passages", "sources", "nearest", "chunks")):
+    for passages in (record.get(key, []) for key in ("passages", "sources", "keyword_matches", "chunks")):
         while passages and (over := _size(record) - most) > 0:
             _cut(passages[-1], over) or passages.pop()
     if "text" in record and (over := _size(record) - most) > 0:
         _cut(record, over)
-    for several in (record.get(key, []) for key in ("warnings", "absent", "samples")):
+    for several in (record.get(key, []) for key in ("warnings", "missing_terms", "samples")):
         while several and _size(record) > most:
             several.pop()
     return record
@@ -189,7 +189,7 @@ def bounded(record: dict[str, Any], most: int) -> Any:
 
 def _cut(passage: dict[str, Any], over: int) -> bool:
     """Make the text of a passage shorter by so many characters. Return whether enough of it is left."""
-    passage["text"], passage["cut"] = passage["text"][:-over], True
+    passage["text"], passage["truncated"] = passage["text"][:-over], True
     return len(passage["text"]) >= _LEAST
 
 
@@ -207,15 +207,15 @@ def _sources(trace: Trace) -> list[dict[str, Any]]:
     for source, shown in zip(sources(trace, answer), answer.sources, strict=True):
         sentence = "" if shown.sentence is None else one_line(shown.sentence.text, _NAMED)
         in_full = not cited or source["id"] in cited
-        about = {"score": source["relative"], "sentence": sentence}
+        about = {"relative_score": source["relative_score"], "sentence": sentence}
         if trace.status != "retrieved":
             about["cited"] = source["id"] in cited
-        found.append(_part(source) | about | _shown(source["text"] if in_full else sentence) | {"cut": not in_full})
+        found.append(_part(source) | about | _shown(source["text"] if in_full else sentence) | {"truncated": not in_full})
     return found
 
 
 def _shown(text: str) -> dict[str, Any]:
-    return {"text": printable(text), "cut": False}
+    return {"text": printable(text), "truncated": False}
 
 
 def _part(record: dict[str, Any], keys: Iterable[str] = _PLACE) -> dict[str, Any]:
