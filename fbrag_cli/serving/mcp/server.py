@@ -27,7 +27,7 @@ from fbrag_cli.errors import FbragError, lacking
 from fbrag_cli.progress import Listener
 from fbrag_cli.serving.door import MOST_PATHS, Door
 from fbrag_cli.serving.mcp import results
-from fbrag_cli.serving.mcp.results import Answered, Explained, Found, Lines, OfJob
+from fbrag_cli.serving.mcp.results import Answered, Explained, Found, OfJob, Read
 
 if TYPE_CHECKING:
     from fbrag_cli.serving.desk import Desk
@@ -117,11 +117,11 @@ def create_server(the_desk: Callable[[], Awaitable[Desk]], door: Door) -> MCPSer
         return explained
 
     @tool
-    async def read_passage(path: Path, start_line: Line, end_line: Line, context: Context, max_chars: Most = 8000) -> Lines:
+    async def read_passage(path: Path, start_line: Line, end_line: Line, context: Context, max_chars: Most = 8000) -> Read:
         """Read lines of a document's text, such as those around a passage that was found."""
-        desk, named = await the_desk(), door.path(path)
-        document = await _in_thread(context, lambda listener: desk.library.document(named, listener))
-        lines: Lines = results.bounded(results.passage(document, start_line, end_line, max_chars), max_chars)
+        desk, named, place = await the_desk(), door.path(path), {"start_line": start_line, "end_line": end_line}
+        record = await _in_thread(context, lambda listener: desk.library.source(named, place, max_chars, listener))
+        lines: Read = results.bounded(results.lines(record), max_chars)
         return lines
 
     return server
