@@ -33,6 +33,7 @@ from fbrag_cli.session.memory import peak_memory_mb
 from fbrag_cli.session.session import Session
 from fbrag_cli.session.settings import CacheSettings, DocumentSettings, ModelSettings
 from fbrag_cli.settings import knob
+from fbrag_cli.storage.files import on_disk
 from fbrag_cli.text.printable import dumps, one_line, plural
 from fbrag_cli.text.suggest import suggestion
 from fbrag_cli.text.table import columns_of
@@ -423,7 +424,7 @@ def _save(talk: Talk, rest: str) -> None:
     exchanges = talk.conversation.exchanges
     if not exchanges:
         talk.last()
-    path = os.path.expanduser(rest)
+    path = on_disk(os.path.expanduser(rest))
     check_outputs({"/save": path}, (source.path for each in exchanges for source in each.trace.corpus.documents))
     is_page = Path(path).suffix.lower() in (".html", ".htm")
     with open_output(path, "/save") as stream:

@@ -19,6 +19,7 @@ from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.cli.console import ColorMode, Console
 from fbrag_cli.errors import FbragError
 from fbrag_cli.settings import Effective, Setting, effective, knob, settings_of
+from fbrag_cli.storage.files import on_disk
 from fbrag_cli.text.printable import seconds_of
 from fbrag_cli.text.suggest import suggestion
 
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 #: Where the context of a command keeps the request to stop.
 CANCELLATION = "fbrag.cancellation"
+
+_PATHS = ("FILE", "FOLDER", "DIR", "PATH")  # what the help calls the value of a setting that names a file or a folder
 
 #: The values of settings by name, from one place: the configuration file, the environment, or the command line.
 Layer = Mapping[str, Any]
@@ -53,7 +56,10 @@ def made(group: type[Any], layers: Iterable[Layer]) -> Any:
 def _fields(group: type[Any], layers: Iterable[Layer]) -> Iterator[tuple[str, Any]]:
     values = {name: value for layer in layers for name, value in layer.items()}
     for name, setting in settings_of(group).items():
-        yield name, values.get(name, setting.default)
+        value = values.get(name, setting.default)
+        if setting.metavar in _PATHS or setting.group == ARGUMENTS:
+            value = on_disk(value) if isinstance(value, str) else [*map(on_disk, value)] if value else value
+        yield name, value
     for name, inner in inner_groups(group).items():
         yield name, made(inner, layers)
 
@@ -476,7 +482,7 @@ def files_of(documents: Iterable[str], reading: DocumentSettings) -> Iterator[st
     """Yield the files that documents stand for: of a folder those that are read."""
     from fbrag_cli.indexing.files import find_files
 
-    for path in documents:
+    for path in map(on_disk, documents):
         if os.path.isdir(path):
             with suppress(FbragError):  # a folder without any is reported when it is read
                 yield from (file.path for file in find_files([path], reading.include, reading.exclude).files)

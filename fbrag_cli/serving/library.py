@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.documents.source import stat_file
@@ -19,6 +19,7 @@ from fbrag_cli.serving.door import MOST_PATHS, Door
 from fbrag_cli.session.pool import Lease, Pool
 from fbrag_cli.session.session import Session
 from fbrag_cli.session.settings import DocumentSettings
+from fbrag_cli.storage.files import is_same_name
 from fbrag_cli.text.printable import one_line, plural
 
 if TYPE_CHECKING:
@@ -104,15 +105,33 @@ class Library:
         with Lease(listener) as lease:
             return self._collected(entries, chunk_words, lease)
 
-    def document(self, name: str, listener: Listener) -> Document:
-        """Return one document with its text. name: as of `find`, or the `document` of a source.
+    def source(self, name: str, place: Mapping[str, int], most: int, listener: Listener) -> dict[str, Any]:
+        """Return the text of a place in one document, cut at `most` characters, and where it is.
 
-        Raises as `collection`, and FbragError `usage` for a folder.
+        name: as of `find`, or the `document` of a source. place: start_line and end_line, from 1, or start_char and end_char;
+        the document's first or last without one. Raises as `collection`, and FbragError `usage` for a folder, and for a place
+        that the document does not have.
         """
+        from fbrag_cli.corpus import Passage
+        from fbrag_cli.documents.lines import line_index
+        from fbrag_cli.render.as_json import place_of
+
         (entry,) = self.find([name])
         if entry.kind == "folder":
             raise FbragError("usage", f"{one_line(entry.name)} is a folder", "name a file of it")
-        return self.read([entry], listener).corpus.documents[0]
+        document = self.read([entry], listener).corpus.documents[0]
+        lines, size = line_index(document), document.n_chars
+        unit, least, greatest = ("char", 0, size) if "start_char" in place or "end_char" in place else ("line", 1, len(lines))
+        first, last = place.get(f"start_{unit}", least), min(place.get(f"end_{unit}", greatest), greatest)
+        if not least <= first <= last:
+            what = f"{unit}s {first} to {last}: {one_line(document.name)} has {greatest}, counted from {least}"
+            raise FbragError("usage", what, "name a place that it has")
+        start, end = (first, last) if unit == "char" else (lines.span(first)[0], lines.span(last)[1])
+        cut = min(end, start + most)
+        at = min(start, size - 1)  # a place without text is at a character, too
+        found = place_of(Passage(0, document, at, max(at + 1, cut))) | {"start_char": start, "end_char": cut}
+        del found["chunk"]
+        return found | {"lines": len(lines), "chars": size, "text": document.text[start:cut], "truncated": cut < end}
 
     def is_private(self, entries: Sequence[LibraryEntry]) -> bool:
         """Return whether nothing that was made of these documents may be written to the disk."""
@@ -148,7 +167,7 @@ class Library:
         if (upload := self._used(name)) is not None:
             return upload
         for entry in self._served.values():
-            if entry.name == name:
+            if is_same_name(entry.name, name):
                 return entry
         try:
             return _entry(self._door.path(name))
@@ -156,7 +175,7 @@ class Library:
             pass
         with self._lock:
             for upload in reversed(self._uploads.values()):
-                if upload.name == name:
+                if is_same_name(upload.name, name):
                     return upload
         raise FbragError("doc_not_found", f"there is no document {one_line(name, _MOST_OF_A_NAME)}", _HINT, document=name)
 

@@ -399,6 +399,7 @@ def test_a_document_that_changes_is_read_again(tiny: Path, tmp_path: Path) -> No
 
 
 ASKED = json.dumps({"question": QUESTION}).encode()
+CHAT = {"model": INQUIRY.name, "messages": [{"role": "user", "content": QUESTION}]}
 
 
 @pytest.fixture
@@ -413,12 +414,22 @@ def served_by(models: Loopback) -> ModelSettings:
     return ModelSettings(small=models.address, large=models.address)
 
 
-@pytest.mark.parametrize("path", ["/v1/ask", "/v1/explain"])
-@pytest.mark.parametrize("headers", [{}, {"Accept": "text/event-stream"}])
-def test_a_client_that_goes_away_stops_its_question(silent: Loopback, path: str, headers: dict[str, str]) -> None:
+@pytest.mark.parametrize(
+    ("path", "body", "headers"),
+    [
+        ("/v1/ask", ASKED, {}),
+        ("/v1/ask", ASKED, {"Accept": "text/event-stream"}),
+        ("/v1/explain", ASKED, {}),
+        ("/v1/chat/completions", json.dumps(CHAT), {}),
+        ("/v1/chat/completions", json.dumps({**CHAT, "stream": True}), {}),
+    ],
+)
+def test_a_client_that_goes_away_stops_its_question(
+    silent: Loopback, path: str, body: bytes | str, headers: dict[str, str]
+) -> None:
     begun, gone = threading.Event(), threading.Event()
 
-    def endless(handler: Handler, body: dict[str, Any]) -> None:
+    def endless(handler: Handler, sent: dict[str, Any]) -> None:
         handler.begin()
         begun.set()
         with suppress(OSError):
@@ -429,7 +440,7 @@ def test_a_client_that_goes_away_stops_its_question(silent: Loopback, path: str,
 
     silent.default = endless
     with live(served_by(silent), [str(INQUIRY)]) as server, closing(HTTPConnection("127.0.0.1", server.port)) as client:
-        client.request("POST", path, ASKED, headers)
+        client.request("POST", path, body, headers)
         assert begun.wait(PATIENCE)
         assert client.sock
         client.sock.close()

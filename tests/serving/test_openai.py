@@ -9,7 +9,6 @@ import json
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from pathlib import Path
 from time import sleep
 from typing import Any
@@ -281,42 +280,6 @@ def test_an_error_of_the_models_has_its_status(place: Place) -> None:
     code, told = place.asked(QUESTION)
     assert (code, told["error"]["type"], told["error"]["code"]) == (503, "server_error", "server_failed")
     assert "out of order" in told["error"]["message"]
-
-
-def test_an_error_in_mid_stream_is_its_last_event(place: Place) -> None:
-    begun, data = threading.Event(), list[str]()
-
-    def late(handler: Handler, body: dict[str, Any]) -> None:
-        begun.wait(PATIENCE)
-        status(500, {"error": {"message": "out of order"}})(handler, body)
-
-    place.models.default = late
-    for line in place.lines(QUESTION):
-        begun.set()
-        data += [line] * line.startswith("data: ")
-    assert json.loads(data[-1].removeprefix("data: "))["error"]["code"] == "server_failed"
-    assert "[DONE]" not in data[-1]
-
-
-@pytest.mark.parametrize("streaming", [False, True])
-def test_a_client_that_goes_stops_its_question(place: Place, streaming: bool) -> None:
-    begun, gone = threading.Event(), threading.Event()
-
-    def endless(handler: Handler, body: dict[str, Any]) -> None:
-        handler.begin()
-        begun.set()
-        with suppress(OSError):
-            while not place.models.over.wait(0.05):
-                handler.piece("and ")
-            return
-        gone.set()
-
-    place.models.default = endless
-    connection = place.served.connection()
-    connection.request("POST", "/v1/chat/completions", json.dumps(chat(QUESTION, stream=streaming)), place.served.bearer)
-    assert begun.wait(PATIENCE)
-    connection.sock.close()
-    assert gone.wait(PATIENCE), "the model still writes"
 
 
 def test_where_all_places_are_taken_a_client_is_told_when_to_come_again(place: Place) -> None:

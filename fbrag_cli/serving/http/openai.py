@@ -120,12 +120,12 @@ def routes(desk: Desk) -> list[Route]:
     started = int(time())
 
     async def models(request: Request) -> Response:
-        found = _named(desk.library).items()
-        return as_json({"object": "list", "data": [_model(name, entry, started) for name, entry in found]})
+        return as_json({"object": "list", "data": [_model(name, started) for name in _named(desk.library)]})
 
     async def model(request: Request) -> Response:
         name = request.path_params["model"]
-        return as_json(_model(name, _entry(desk.library, name), started))
+        _entry(desk.library, name)
+        return as_json(_model(name, started))
 
     async def complete(request: Request) -> Response:
         asked = await read(request, ChatRequest)
@@ -185,12 +185,8 @@ def _entry(library: Library, name: str) -> LibraryEntry:
         raise HttpError(404, what, "GET /v1/models lists them", code="model_not_found") from error
 
 
-def _model(name: str, entry: LibraryEntry, started: int) -> dict[str, Any]:
-    try:
-        created = int(os.stat(entry.paths[0]).st_mtime) if entry.paths else started
-    except OSError:
-        created = started
-    return {"id": name, "object": "model", "created": created, "owned_by": "fbrag"}
+def _model(name: str, started: int) -> dict[str, Any]:
+    return {"id": name, "object": "model", "created": started, "owned_by": "fbrag"}
 
 
 # -- an answer ---------------------------------------------------------------------------------------------------------------
