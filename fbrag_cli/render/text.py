@@ -88,17 +88,19 @@ def sources(answer: Answer, layout: Layout, before: Sequence[Passage] = ()) -> I
 def also_read(answer: Answer, layout: Layout, before: Sequence[Passage] = ()) -> str:
     """Return the locations of the other sources, best first, on one line, and on another one what is new; "" without any."""
     several = len({id(source.passage.document) for source in answer.sources}) > 1
-    read: dict[bool, list[str]] = {}
+    read: dict[bool, dict[str, Passage]] = {}
     for source in answer.sources:
         if not _is_shown(source, layout):
-            name, unit, numbers = location(layout.shown(source))
+            name, unit, numbers = location(passage := layout.shown(source))
             of_one = f"{name}{' p. ' if unit == 'page' else ':'}{numbers}" if several else numbers
-            read.setdefault(_is_new(source.passage, before), []).append(of_one)
+            read.setdefault(_is_new(source.passage, before), {}).setdefault(of_one, passage)
     lines = []
     for is_new, found in sorted(read.items()):
-        units = "" if several else f"{unit}s " if len(found) > 1 or "-" in found[0] else f"{unit} "
-        told = f"{'added by --more' if is_new else 'also read'}: {units}{' · '.join(dict.fromkeys(found))}"
-        lines.append(layout.printed(Styled().add(told, DIM), _MARGIN))
+        units = "" if several else f"{unit}s " if len(found) > 1 or "-" in next(iter(found)) else f"{unit} "
+        told = Styled().add(f"{'added by --more' if is_new else 'also read'}: {units}", DIM)
+        for i, (where, passage) in enumerate(found.items()):
+            told.add(" · " if i else "", DIM).add(where, DIM, link=link(passage) if layout.linked else "")
+        lines.append(layout.printed(told, _MARGIN))
     return "\n".join(lines)
 
 

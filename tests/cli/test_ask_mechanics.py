@@ -281,7 +281,7 @@ def test_a_prompt_that_does_not_fit_is_an_error_with_both_numbers(fbrag: Run) ->
 def test_the_length_limit_of_the_answer_is_a_warning(fbrag: Run) -> None:
     done = fbrag("ask", INQUIRY, "Tell everything that happened.", *FAST, "--max-tokens", "1", "--answer-anyway", "--json")
     assert json.loads(done.stdout)["truncated"] is True
-    assert "warning: the answer was cut at 1 token" in done.stderr
+    assert "warning: the answer was cut off at 1 token" in done.stderr
 
 
 def test_dry_run_runs_no_model(fbrag: Run) -> None:

@@ -60,8 +60,6 @@ def test_what_was_sampled_once_is_not_sampled_again(fbrag: Run) -> None:
     first = fbrag(*command)
     again = fbrag(*command, "--select", "4", "--samples", "1")
     told, kept = json.loads(first.stdout), json.loads(again.stdout)
-    assert "2 samples in" in first.stderr
-    assert "1 sample from the cache" in again.stderr
     assert kept["samples"] == told["samples"][:1]
     assert (kept["cached"], sum(chunk["selected"] for chunk in kept["chunks"])) == (["text", "index", "samples"], 4)
     (forward,) = (stage for stage in kept["stages"] if stage["name"] == "forward")
@@ -75,7 +73,8 @@ def test_find_tells_the_fate_of_a_passage_across_line_ends(fbrag_cached: Run) ->
         row for row in map(json.loads, INQUIRY.with_suffix(".questions.jsonl").read_text().splitlines()) if row["id"] == "t01"
     )
     done = fbrag_cached("explain", INQUIRY, QUESTION, "--find", " ".join(row["evidence"][1].split()), *FAST)
-    assert re.match(r"rank \d+/36  score .* inquiry\.txt:\d+-\d+ ", done.stdout.replace(str(INQUIRY), "inquiry.txt"))
+    told = done.stdout.replace(str(INQUIRY), "inquiry.txt")
+    assert re.match(r"inquiry\.txt:\d+-\d+: .*selected.* \(rank \d+ of 36; question #\d+, samples #\d+\)\n", told)
     missing = fbrag_cached("explain", INQUIRY, QUESTION, "--find", "no such words here", *FAST)
     assert (missing.returncode, missing.stdout) == (1, "")
     assert "no chunk contains" in missing.stderr
@@ -90,18 +89,18 @@ def test_what_the_large_model_reads_is_listed_and_found(fbrag_cached: Run) -> No
     n_words = sum(len(part.split()) for part in read)
     assert 420 <= n_words <= 580, "a chunk, and 200 words of windows"
     done = fbrag_cached(*asked)
-    *rows, total = done.stdout.partition("\n\n")[2].splitlines()[1:]
+    *rows, total = done.stdout.split("\n\n")[1].splitlines()[1:]
     assert sorted(int(row.split()[0]) for row in rows) == sorted(len(part.split()) for part in read)
     assert total == f"{len(read)} excerpts, {n_words} words for the large model"
     n_selected = sum(chunk["selected"] for chunk in told["chunks"])
-    assert f"{n_words} words of {n_selected} chunks read" in done.stderr
+    assert f"{n_words} words of {n_selected} chunks read" in fbrag_cached(*asked, "-v").stderr
     assert fbrag_cached(*asked, "--dry-run").stdout.endswith(
         " 36 chunks: 1 to retrieve, 2 forward samples, 200 words of windows to read\n"
     )
     chunk = next(chunk for chunk in told["chunks"] if chunk["selected"] and chunk["start_char"] < chunk["read"][0][0] - 40)
     unread = text[chunk["start_char"] : chunk["read"][0][0] - 1]
-    assert fbrag_cached(*asked, "--find", unread).stdout.endswith("  selected, not read\n")
-    assert fbrag_cached(*asked, "--find", read[0]).stdout.endswith("  selected, read\n")
+    assert fbrag_cached(*asked, "--find", unread).stdout.count(": selected, not read (") == 1
+    assert fbrag_cached(*asked, "--find", read[0]).stdout.count(": selected, read") == 1
 
 
 def test_one_chunk_shows_its_terms_and_its_text(fbrag_cached: Run) -> None:
@@ -113,8 +112,8 @@ def test_one_chunk_shows_its_terms_and_its_text(fbrag_cached: Run) -> None:
 
 def test_samples_prompts_and_map_are_shown_when_asked_for(fbrag_cached: Run) -> None:
     done = fbrag_cached("explain", INQUIRY, QUESTION, "--samples-text", "--map", "-n", "1", *FAST)
-    assert len(re.findall(r"^sample \d \(seed \d.*\) raises", done.stdout, re.MULTILINE)) == 2
-    assert "map of " in done.stdout
+    assert len(re.findall(r"^forward samples? \d.* · best match: lines ", done.stdout, re.MULTILINE)) == 2
+    assert "Score of 36 chunks of " in done.stdout
     assert len(re.search(r"^\|(.*)\|$", done.stdout, re.MULTILINE)[1]) == 74  # type: ignore[index]
     prompts = fbrag_cached("explain", INQUIRY, QUESTION, "--prompt", *FAST, "-m", "smollm2-135m").stdout
     assert prompts.count("<|im_start|>user") == 2
@@ -166,7 +165,7 @@ def _read(descriptor: int) -> bytes:
 @pytest.mark.parametrize("columns", [60, 80, 100])
 def test_the_table_fits_the_width_of_the_terminal(columns: int, module_environment: dict[str, str], fbrag_cached: Run) -> None:
     shown = on_terminal(columns, module_environment, "explain", INQUIRY, QUESTION, "--method", "vanilla")
-    assert ("chunk" in shown[0].split()) == (columns >= 100)
+    assert ("chunk" in shown[0].split()) == (columns >= 80)
     assert max(map(len, shown)) <= columns
     assert all(re.search(r" \d+-\d+ +\w", line) for line in shown[1:5])
     whole = fbrag_cached("explain", INQUIRY, QUESTION, "--method", "vanilla").stdout.splitlines()
@@ -193,7 +192,7 @@ def test_find_works_over_the_end_of_a_chunk_and_with_json(fbrag_cached: Run) -> 
 def test_one_chunk_is_not_called_chunks(fbrag_cached: Run, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("The keeper is Tamsin Vale.")
     asked = (tmp_path / "a.txt", "Who keeps the lamp?")
-    shown = fbrag_cached("explain", *asked, "--method", "vanilla")
+    shown = fbrag_cached("explain", "-v", *asked, "--method", "vanilla")
     assert "1 chunk: 1 selected" in shown.stderr
     assert "1 chunk" in (refused := fbrag_cached("explain", *asked, "--method", "vanilla", "--chunk", "2").stderr)
     assert "1 chunk: " in (planned := fbrag_cached("ask", *asked, "--dry-run").stdout)

@@ -60,7 +60,7 @@ def test_what_is_cached_is_not_sent_again_and_a_change_of_the_server_counts(fbra
         second = fbrag("ask", INQUIRY, QUESTION, *FEW, *both(server.address))
         assert (len(server.chats), second.stdout) == (n_sent, first.stdout)
         assert "the text goes to" not in second.stderr
-        assert "answer from the cache" in second.stderr
+        assert "cached answer" in second.stderr
         server.pages["/v1/models"]["data"][0]["max_model_len"] = 4096
         fbrag("ask", INQUIRY, QUESTION, *FEW, *both(server.address))
         assert len(server.chats) == 2 * n_sent
