@@ -79,7 +79,7 @@ class _Flag(TyperOption):
             type_descriptor=cast(Any, None),  # Typer's own type is overridden below
             is_flag=setting.kind is bool,
             multiple=setting.separator == " ",
-            help=f"{setting.help} ({default})" if default else setting.help,
+            help=f"{setting.help} (default: {default})" if default else setting.help,
             metavar=setting.metavar,
             rich_help_panel=setting.group,
             **{**setting.option, "autocompletion": partial(_offered, setting)},

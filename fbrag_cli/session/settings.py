@@ -85,7 +85,7 @@ class CacheSettings:
         cache = Cache(cache_dir(), int(self.cache_limit * 1e9))
         if cache.usable:
             return cache
-        why = "this user has no home directory" if is_nowhere(cache.root) else f"{cache.root} is not writable"
+        why = "this user has no home directory" if is_nowhere(cache.root) else f"{cache.root} cannot be used"
         what = f"caching is off: {why}"
         progress(Event("cache", "warning", text=what))
         progress(Event("cache", "hint", text="set FBRAG_CACHE_DIR to a writable folder, or use --no-cache"))
