@@ -153,12 +153,14 @@ def measure(pairs: Sequence[Pair], logits: NDArray[np.float32]) -> DevMetrics:
 
 # -- the weight w -------------------------------------------------------------------------------------------------------------
 
-# The weight w between matched and mismatched pairs, learned by hypergradient descent (FIT-RAG, section 4.2.2).  Training loss:
-# L_t = w L_mat + (1 - w) L_mis, each a sum over its kind divided by the number of all pairs. A step of gradient descent gives θ_k
-# = θ - η (w g_mat + (1 - w) g_mis), so that ∂θ_k/∂w = -η (g_mat - g_mis). The paper's equations 9 and 10 and its algorithm 2 lack
-# that minus: w then runs away from the lowest validation loss (measured, FIT-RAG.md 2.2).  Ours: a pair whose LLM_Prefer is not
-# known is of neither kind. Its loss, that of Has_Answer alone, is trained on with the weight 0.5, which all pairs have before w
-# moves: L_t = w L_mat + (1 - w) L_mis + 0.5 L_one.
+# The weight w between matched and mismatched pairs, learned by hypergradient descent (FIT-RAG, section 4.2.2).
+#
+# Training loss: L_t = w L_mat + (1 - w) L_mis, each a sum over its kind divided by the number of all pairs. A step of
+# gradient descent gives θ_k = θ - η (w g_mat + (1 - w) g_mis), so that ∂θ_k/∂w = -η (g_mat - g_mis). The paper's equations 9
+# and 10 and its algorithm 2 lack that minus: w then runs away from the lowest validation loss (measured, FIT-RAG.md 2.2).
+#
+# Our addition: a pair whose LLM_Prefer is unknown is of neither kind. Its loss, only on Has_Answer, has the weight 0.5,
+# which all pairs have before w moves: L_t = w L_mat + (1 - w) L_mis + 0.5 L_one.
 
 Vector = NDArray[Any]
 
