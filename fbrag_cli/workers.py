@@ -84,11 +84,11 @@ def run_jobs(
     """Call `function(job)` in child processes for each of `jobs`. Yield each job's position and result or Failure as it is done.
 
     function: a module-level function; a `functools.partial` of one sends common arguments to each child only once. Jobs and
-    results are pickled. Jobs are drawn as children become free, at most two ahead per child. processes: number of children; None
-    for the number of cores that this process may use. seconds: wall time per job. memory: bytes per child, without mapped files
-    (on Linux). Called in a child, it runs the jobs there, within the child's limits. Leaving the iterator ends the children; they
-    end on their own if the parent is killed. Raises the error of `cancellation` within 0.1 s of its request, and FbragError
-    out_of_memory if no process can be started.
+    results are pickled. Jobs are drawn as children become free, up to two per child in advance. processes: number of children;
+    None for the number of cores that this process may use. seconds: wall time per job. memory: bytes per child, without mapped
+    files (on Linux). Called in a child, it runs the jobs there, within the child's limits. Leaving the iterator ends the
+    children; they end on their own if the parent is killed. Raises the error of `cancellation` within 0.1 s of its request, and
+    FbragError out_of_memory if no process can be started.
     """
     if is_worker():
         yield from ((index, _outcome_of(function, job)) for index, job in enumerate(jobs))

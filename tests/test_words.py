@@ -20,13 +20,13 @@ TURNS = {
     r"\banew\b": "again; start over; refresh",
     r"\bin place of\b": "instead of",
     r"\bgo(?:es)? on\b": "continue, resume",
-    r"(?<!there )\bis no (?!longer\b|more\b)[a-z]": "is not a; invalid",
+    r"(?<!there )\bis no (?!\w+er\b|more\b)[a-z]": "is not a; invalid",
     r"\bstands?\b": "is, appears, occurs",
     r", at most\b": "at most N",
     r"\bbeside\b": "next to; besides; with",
     r"\d %(?! ?[a-z(])": "75.6%",
     r"\bcannot be had\b": "could not download",
-    r"\bso (?:many|long)\b(?! as\b)": "N seconds",
+    r"\bso (?:many|long)\b(?! as\b| that\b)": "N seconds",
     r"\b(?:rows?|questions?|tokens?|words?|characters|bytes|[kMG]B|replies|samples) an? (?:second|line|row|question|minute|document|chunk|token|page)\b": "per",
 }
 TURN = re.compile("|".join(f"(?:{turn})" for turn in TURNS), re.IGNORECASE)
@@ -42,7 +42,8 @@ def written(source: str) -> Iterator[tuple[int, str, str]]:
     docstrings = {
         id(node.body[0].value)
         for node in ast.walk(tree)
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and isinstance(node.body[0], ast.Expr)
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        and isinstance(node.body[0], ast.Expr)
     }
     inner = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
     for node in ast.walk(tree):
@@ -64,7 +65,12 @@ def written(source: str) -> Iterator[tuple[int, str, str]]:
 
 def pages() -> Iterator[tuple[Path, str]]:
     """Yield the pages that a user reads, of the changelog the newest version."""
-    for path in (*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "fbrag_cli").rglob("*.md"))):
+    for path in (
+        *sorted((ROOT / "docs").glob("*.md")),
+        ROOT / "README.md",
+        ROOT / "CONTRIBUTING.md",
+        *sorted((ROOT / "fbrag_cli").rglob("*.md")),
+    ):
         yield path, path.read_text("utf-8")
     changelog = ROOT / "CHANGELOG.md"
     yield changelog, "## ".join(changelog.read_text("utf-8").split("\n## ")[:2])

@@ -62,7 +62,7 @@ def offer(names: Sequence[str], store: Path, console: Console, *, gpu: bool) -> 
     """Ask which pair of models to download, if a pair other than the default suits this machine.
 
     names: missing models of the default pair. gpu: whether a GPU may be used. Return the names of the other pair if the user
-    chose it; it is then downloaded and saved in the configuration file. None: go on as for any missing model (`fetch`). Raises
+    chose it; it is then downloaded and saved in the configuration file. None: any missing model is handled by `fetch`. Raises
     FbragError `model_missing` if the answer is no.
     """
     from fbrag_cli.models.advice import speed_sentence, suggested

@@ -15,7 +15,7 @@ from fbrag_cli.progress import Listener, Stopwatch, stage
 Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value")
 
-#: Makes a value. Resources to free with the value go on the stack, and are also freed if making it fails.
+#: Makes a value. Resources to free with the value are pushed on the stack, and are also freed if making it fails.
 Make = Callable[[ExitStack], Value]
 
 

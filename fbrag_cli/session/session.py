@@ -231,7 +231,7 @@ class Session:
             self.pool.load(name)
 
     def run_at_once(self, n: int) -> None:
-        """Let the models run the calls of up to `n` threads in common batches; of fewer where memory is short."""
+        """Let the models run the calls of up to `n` threads in shared batches; fewer if memory is short."""
         self.pool.run_at_once(n)
 
     # -- a question ------------------------------------------------------------------------------------------------------

@@ -76,8 +76,8 @@ def terminal() -> Iterator[Terminal]:
 def test_a_region_is_drawn_over_and_leaves_no_trace(terminal: Terminal) -> None:
     terminal.stream.write("$ fbrag ask\n")
     region = Region(terminal.stream)
-    region.draw([], "reading the documents")
-    assert terminal.lines() == ["$ fbrag ask", "reading the documents"]
+    region.draw([], "reading documents")
+    assert terminal.lines() == ["$ fbrag ask", "reading documents"]
     region.draw(["one", "two", "three"], "loading")
     assert terminal.lines() == ["$ fbrag ask", "one", "two", "three", "loading"]
     region.draw(["one", "2"], "go")
@@ -151,7 +151,7 @@ def test_what_is_nearest_is_a_whole_sentence(columns: int) -> None:
     preview = Preview(Query("What was the ballast made of?", collect_text(document(text, "ship.txt"), 60), Vanilla()))
     preview.update(Event("recall", "ranked", positions=(0,)))
     heading, place, *lines = preview.lines(columns, 20)
-    assert (heading, place) == ("Nearest to the question:", "ship.txt:1-4")
+    assert (heading, place) == ("Best keyword matches so far:", "ship.txt:1-4")
     assert " ".join(line[4:] for line in lines) == sentence
     assert all(width_of(line) <= columns for line in lines)
 
@@ -178,7 +178,7 @@ def test_the_end_of_the_answer_comes_before_the_nearest_chunks() -> None:
     preview = Preview(Query("Who was ill?", collect_text(document(ENGLISH, "ship.txt"), 60), Vanilla()))
     preview.update(Event("recall", "ranked", positions=(1,)))
     preview.update(Event("answer", "text", text="\n" + "word " * 60 + "end"))
-    assert preview.lines(60, 20)[:1] == ["Nearest to the question:"]
+    assert preview.lines(60, 20)[:1] == ["Best keyword matches so far:"]
     assert preview.lines(60, 20)[3].startswith("unchecked: word")
     assert [line.split()[-1] for line in preview.lines(60, 3)] == ["word", "word", "end"]
     preview.update(Event("answer", "start"))  # Self-Route asks twice
@@ -385,7 +385,7 @@ def test_a_terminal_shows_what_is_known_and_then_what_a_pipe_gets(
     nearest = [lines for lines in seen if any(line.startswith("Nearest") for line in lines)]
     assert re.match(rf"{re.escape(str(INQUIRY))}:\d+(-\d+)?$", nearest[0][1])
     assert nearest[0][2].startswith("    ")
-    assert screen.raw.index("Nearest") < screen.raw.index("loading the models") < screen.raw.index("% read")
+    assert screen.raw.index("Nearest") < screen.raw.index("loading models") < screen.raw.index("% read")
     assert "\x1b[2mNearest" in screen.raw
     assert "\x1b[2munchecked: " in screen.raw
     assert screen.raw.index("unchecked: ") < screen.raw.index("checking the answer")
@@ -454,7 +454,7 @@ def test_without_progress_a_plain_line_says_each_stage(clean_environment: dict[s
     screen, _ = on_screen(100, 30, command, clean_environment, tmp_path)
     assert "\x1b" not in screen.raw
     assert "\r" not in screen.raw.replace("\r\n", "")
-    stages = ["reading the documents", "looking forward", "loading the models", "answering", "checking the answer"]
+    stages = ["reading documents", "looking forward", "loading models", "answering", "checking the answer"]
     assert screen.lines()[: len(stages)] == stages
     assert not list(tmp_path.rglob(KIND))  # --no-cache keeps no pace
 

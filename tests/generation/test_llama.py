@@ -201,7 +201,7 @@ def test_a_model_file_with_a_hostile_template_runs_none_of_its_code(
     (tmp_path / "hostile.gguf").write_bytes(content[:start] + hostile.ljust(end - start) + content[end:])
     monkeypatch.chdir(tmp_path)
     with LlamaGenerator(tmp_path / "hostile.gguf") as one:
-        assert "chat template cannot be used" in one.problems[0]
+        assert "chat template does not work" in one.problems[0]
         assert one.generate(ASKED, 1, Sampling(2)).prompt_tokens > len(STORY.split())
     assert [path.name for path in tmp_path.iterdir()] == ["hostile.gguf"]
 

@@ -148,7 +148,7 @@ def test_pull_has_nothing_to_do_for_a_server(fbrag: Run, here: Environ, option: 
     servers = {"FBRAG_LARGE": "http://localhost:1/v1#x", "FBRAG_SMALL": "http://localhost:1/v1#x"}
     done = fbrag("models", "pull", *option, env=here | servers)
     assert (done.returncode, done.stdout) == (0, "")
-    assert "nothing to fetch" in done.stderr
+    assert "nothing to download" in done.stderr
 
 
 def test_pull_of_a_file_of_the_hub_tells_its_checksum(fbrag: Run, here: Environ, server: Server) -> None:

@@ -1,7 +1,7 @@
 """Shares the KV cells of one llama.cpp context between prompts with a common prefix, and evicts the least recently used.
 
-A prompt is read from the point where it differs from those of running and earlier calls. The cells and sequences for a call's
-samples are reserved when its prompt is admitted, so that no call runs out of them.
+A call reads only the part of its prompt that differs from those of running and earlier calls. The cells and sequences for a
+call's samples are reserved when its prompt is admitted, so that no call runs out of them.
 
 Keys and values can be cut anywhere. The recurrent state of a hybrid model cannot, so it is copied at each point of a prompt where
 a later one may diverge. A copy is a separate sequence that shares its cells with the prompt.

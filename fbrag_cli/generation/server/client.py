@@ -1,7 +1,7 @@
 """Requests to a server. Its replies are untrusted: they may have any size, shape and pace, or never end.
 
 Text is sent only to the named server: redirects are not followed. A proxy from the environment (HTTPS_PROXY) is used only for
-https, where it cannot read the text, and never for this machine.
+https, whose text it cannot read, and never for this machine.
 """
 
 from __future__ import annotations
