@@ -35,17 +35,23 @@ _REPAIRING = ("config", "doctor")  # commands that report or repair a broken fil
 
 #: The options that `--help` shows for a command with many: the ten or so that most people need. Other commands show all.
 FIRST = {
-    "fbrag": "--version --quiet --verbose --offline --yes --config",
-    "ask": "--format --answer-only --context --html --fast --thorough --more --large --small --quiet",
-    "explain": "--json --html --pages --select --limit --find --chunk --samples-text --prompt --text",
-    "chat": "--format --answer-only --fast --thorough --plain --large --small --gpu --quiet",
-    "batch": "--questions --jobs --together --output --html --resume --retry-errors --parallel --large --gpu",
+    "fbrag": "--version",
+    "ask": "--answer-only --json --html --output --pages --fast --thorough --large --small",
+    "explain": "--json --html --pages --limit --all --find --samples-text --text --large --small",
+    "chat": "--answer-only --json --sources --fast --thorough --large --small",
+    "batch": "--questions --jobs --together --limit --output --html --wide --retry-errors --parallel --large",
     "ui": "--port --password-file --lang --include --exclude --large --small --gpu --idle --timeout",
     "serve": "--host --port --token-file --open --json --large --small --gpu --idle --timeout",
     "mcp": "--allow --large --small --gpu --threads --offline --verbose --quiet --config",
-    "eval": "--limit --method --set --retrieval-only --output --json --compare --min --large --gpu",
-    "models pull": "--role --suggested --sha256 --dry-run --quiet --offline --yes",
-    "bench": "--json --tokens --repeat --max --large --small --gpu --threads --timeout",
+    "eval": "--limit --method --set --retrieval-only --output --json --compare --large",
+    "models pull": "--role --suggested --sha256 --dry-run --yes",
+    "models list": "--all --json",
+    "models rm": "--yes",
+    "bench": "--json --tokens --repeat --max --large --small --gpu",
+    "doctor": "--json --no-gpu-probe --offline",
+    "config show": "--origin --json",
+    "cache size": "--json",
+    "cache clear": "--older-than --kind --yes",
 }
 
 _ORDER = ("Jobs", "Output", "Document", "Method", "Explain", "Models", "Run", "Global")

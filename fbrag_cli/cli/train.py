@@ -27,7 +27,7 @@ Examples:
 """ + "\n".join(f"  fbrag train {each.example}" for each in TRAININGS)
 
 #: The common options that `fbrag train NAME --help` shows.
-_FIRST = "--output --restart --large --gpu --threads --timeout"
+_FIRST = "--output --restart --large"
 
 train = Group("train", HELP)
 

@@ -139,7 +139,7 @@ def test_a_preview_has_the_place_and_the_best_line_of_each_chunk() -> None:
     assert preview.lines(60, 20) == []
     preview.update(Event("recall", "ranked", positions=(6,)))
     heading, place, line = preview.lines(60, 20)
-    assert heading.startswith("Nearest")
+    assert heading.startswith("Best keyword")
     assert place == "ship.txt:41"
     assert line == "    The cook was ill, and nobody ate."
 
@@ -382,19 +382,19 @@ def test_a_terminal_shows_what_is_known_and_then_what_a_pipe_gets(
     assert screen.lines()[: len(answered) + 2] == ["", *answered, ""]
     assert " chunks: 2 recalled, " in screen.lines()[len(answered) + 2]
     # The nearest chunks come before any model is loaded, dimmed; the answer before its check.
-    nearest = [lines for lines in seen if any(line.startswith("Nearest") for line in lines)]
+    nearest = [lines for lines in seen if any(line.startswith("Best keyword") for line in lines)]
     assert re.match(rf"{re.escape(str(INQUIRY))}:\d+(-\d+)?$", nearest[0][1])
     assert nearest[0][2].startswith("    ")
-    assert screen.raw.index("Nearest") < screen.raw.index("loading models") < screen.raw.index("% read")
-    assert "\x1b[2mNearest" in screen.raw
-    assert "\x1b[2munchecked: " in screen.raw
-    assert screen.raw.index("unchecked: ") < screen.raw.index("checking the answer")
-    assert re.search(r"writing 2 samples, \d+ of 24 tokens", screen.raw)
-    assert not any("Nearest" in line or "unchecked" in line for line in screen.lines())
+    assert screen.raw.index("Best keyword") < screen.raw.index("loading models") < screen.raw.index("% read")
+    assert "\x1b[2mBest keyword" in screen.raw
+    assert "\x1b[2mdraft (not yet checked): " in screen.raw
+    assert screen.raw.index("draft (not yet checked): ") < screen.raw.index("checking the answer")
+    assert re.search(r"writing 2 samples \(\d+ of 24 tokens\)", screen.raw)
+    assert not any("Best keyword" in line or "not yet checked" in line for line in screen.lines())
     # The pace of this run serves the next one.
     assert " s left" not in screen.raw
     again, _ = on_screen(160, 40, [*command, "--seed", "7"], module_environment, tmp_path)
-    assert re.search(r"looking forward(: \d+ % read)? · about \d+ s left", again.raw)
+    assert re.search(r"forward lookup(: \d+% read)? · about \d+ s left", again.raw)
 
 
 def test_a_narrow_and_low_terminal_and_wide_characters(clean_environment: dict[str, str], fbrag: Run, tmp_path: Path) -> None:
@@ -403,8 +403,8 @@ def test_a_narrow_and_low_terminal_and_wide_characters(clean_environment: dict[s
     command = ["ask", "船.txt", "船长是谁？", "--answer-anyway", "--sources", "none", *FAST]
     screen, code = on_screen(60, 6, command, clean_environment, tmp_path, lambda screen, *_: seen.append(screen.lines()))
     assert code == 0
-    assert any(line.startswith("Nearest") for lines in seen for line in lines)
-    assert "unchecked: " in screen.raw  # also where no check follows
+    assert any(line.startswith("Best keyword") for lines in seen for line in lines)
+    assert "draft (not yet checked): " in screen.raw  # also where no check follows
     piped = fbrag(*command)
     assert "".join("".join(screen.lines()).split()).startswith("".join(piped.stdout.split()))
 
@@ -428,8 +428,8 @@ def test_where_there_is_no_preview(
     command = ["ask", str(INQUIRY), QUESTION, "--fast", *FEW, *options]
     screen, code = on_screen(100, 30, command, module_environment | environment, tmp_path)
     assert code == 0
-    assert "Nearest" not in screen.raw
-    assert "unchecked" not in screen.raw
+    assert "Best keyword" not in screen.raw
+    assert "not yet checked" not in screen.raw
 
 
 def test_an_interrupt_and_an_error_leave_nothing_of_the_preview(clean_environment: dict[str, str], tmp_path: Path) -> None:
@@ -440,11 +440,11 @@ def test_an_interrupt_and_an_error_leave_nothing_of_the_preview(clean_environmen
 
     seen: list[str] = []
     screen, code = on_screen(100, 30, ["ask", str(INQUIRY), QUESTION, *FAST], clean_environment, tmp_path, interrupt)
-    assert "Nearest" in screen.raw
+    assert "Best keyword" in screen.raw
     assert code == 130
     assert screen.lines() == []
     screen, code = on_screen(100, 30, ["ask", str(INQUIRY), QUESTION, *FAST, "--set", "ctx=256"], clean_environment, tmp_path)
-    assert "Nearest" in screen.raw
+    assert "Best keyword" in screen.raw
     assert code != 0
     assert [line.partition(":")[0] for line in screen.lines() if ": " in line][:2] == ["error", "hint"]
 

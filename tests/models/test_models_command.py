@@ -223,7 +223,7 @@ def test_rm_needs_a_yes(fbrag: Run, here: Environ, store: Path) -> None:
     (store / "mine.gguf").write_bytes(MODEL)
     done = fbrag("models", "rm", "mine", env=here)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.splitlines()[1] == "hint: add -y"
+    assert done.stderr.splitlines()[1] == "hint: pass -y to confirm"
     assert (store / "mine.gguf").exists()
     done = fbrag("models", "rm", "mine", "-y", env=here)
     assert (done.returncode, done.stdout, done.stderr) == (0, f"{len(MODEL)}\n", "")

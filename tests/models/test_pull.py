@@ -508,7 +508,7 @@ def test_a_url_needs_a_checksum(store: Path, environ: dict[str, str], server: Se
     url = f"{server.url}/some/other.gguf?token=secret"
     server.files["/some/other.gguf?token=secret"] = server.files["/some/other.gguf"]
     for each in (url, url.replace("http:", "https:")):
-        with pytest.raises(FbragError, match="vouches") as plain:
+        with pytest.raises(FbragError, match="needs a SHA-256") as plain:
             fetch(store, environ, spec=each)
         assert (plain.value.code, plain.value.hint) == ("usage", "pass --sha256 HEX")
     assert server.requests == []
