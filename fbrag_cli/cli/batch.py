@@ -151,9 +151,7 @@ def _jobs(command: BatchCommand, console: Console) -> list[Job]:
             findings = find_files(paths, command.reading.include, command.reading.exclude)
             for warning in findings.warnings:
                 console.warning(warning)
-            own = set(
-                map(os.path.realpath, filter(None, (options.questions, *options.own_files)))
-            )  # may be in a folder of documents
+            own = set(map(os.path.realpath, filter(None, (options.questions, *options.own_files))))  # may be in the folders
             files = [each.path for each in findings.files if each.path in paths or os.path.realpath(each.path) not in own]
             jobs = every([(path,) for path in files], questions)
         else:

@@ -410,9 +410,7 @@ class _Folder:
         for found in listed(self._unfinished):
             with suppress(OSError):
                 if time.time() - found.stat(follow_symlinks=False).st_mtime > _ABANDONED_SECONDS:
-                    self.remove(
-                        Path(found.path)
-                    )  # renamed first, so that a process that is still alive cannot publish a partial entry
+                    self.remove(Path(found.path))  # renamed first: a process that is still alive cannot publish it
 
 
 def _make_folder(path: Path) -> None:

@@ -434,7 +434,7 @@ def test_where_there_is_no_preview(
 
 def test_an_interrupt_and_an_error_leave_nothing_of_the_preview(clean_environment: dict[str, str], tmp_path: Path) -> None:
     def interrupt(screen: Screen, process: subprocess.Popen[bytes], terminal: int) -> None:
-        if "looking forward" in screen.raw and process.poll() is None and "sent" not in seen:
+        if "forward lookup" in screen.raw and process.poll() is None and "sent" not in seen:
             seen.append("sent")
             process.send_signal(signal.SIGINT)
 
@@ -454,7 +454,7 @@ def test_without_progress_a_plain_line_says_each_stage(clean_environment: dict[s
     screen, _ = on_screen(100, 30, command, clean_environment, tmp_path)
     assert "\x1b" not in screen.raw
     assert "\r" not in screen.raw.replace("\r\n", "")
-    stages = ["reading documents", "looking forward", "loading models", "answering", "checking the answer"]
+    stages = ["reading documents", "forward lookup", "loading models", "answering", "checking the answer"]
     assert screen.lines()[: len(stages)] == stages
     assert not list(tmp_path.rglob(KIND))  # --no-cache keeps no pace
 
@@ -466,7 +466,7 @@ def test_without_progress_the_plain_lines_say_how_long_it_takes_where_that_is_kn
     environment = clean_environment | {"FBRAG_CACHE_DIR": str(tmp_path / "cache")}
     on_screen(60, 30, command, environment, tmp_path)
     screen, _ = on_screen(60, 30, [*command, "--seed", "7"], environment, tmp_path)
-    assert any(re.fullmatch(r"looking forward, about \d+ s left", line) for line in screen.lines())
+    assert any(re.fullmatch(r"forward lookup, about \d+ s left", line) for line in screen.lines())
 
 
 def test_fast_is_one_call_of_one_model(fbrag_cached: Run) -> None:
