@@ -409,7 +409,7 @@ def test_abstention_is_two_figures_of_which_one_is_better_when_it_is_less(result
     assert [cell(report, "abstain_wrongly", label, "musique").value for label in ("fb-rag", "order-preserving")] == [0.5, 0]
     assert cell(report, "abstain", "fb-rag", "musique").marked
     assert cell(report, "abstain_wrongly", "order-preserving", "musique").marked
-    assert any("declined" in note for note in report.notes)
+    assert any("failed the answer check" in note for note in report.notes)
     differences = compare(rows, "order-preserving")
     assert cell(differences, "abstain", "fb-rag", "musique").value == pytest.approx(0.5)
     assert cell(differences, "abstain_wrongly", "fb-rag", "musique").value == pytest.approx(0.5)
@@ -419,7 +419,7 @@ def test_a_minimum_of_abstention(results: Any) -> None:
     rows = results(declining(OP, 1, 0, 0, 0))
     assert below(rows, parse_minimum("abstain=0.5")) == []
     assert below(rows, parse_minimum("abstain=0.8")) == ["order-preserving: abstain 0.5000 is below 0.8"]
-    with pytest.raises(FbragError, match="less of abstain_wrongly is better"):
+    with pytest.raises(FbragError, match="abstain_wrongly should be low"):
         parse_minimum("abstain-wrongly=0.8")
 
 

@@ -166,7 +166,7 @@ def test_a_key_of_another_command_is_none_that_nobody_knows(fbrag: Run, tmp_path
     file = written(tmp_path, 'idle = "2h"\nmax_errors = 3\nsampels = 9\nlarge = "nosuch"\n')
     done = fbrag("ask", "missing.txt", "Who?", "--dry-run", "--config", file.path)
     assert done.stderr.splitlines()[0] == f"warning: {file.path}: there is no key sampels; did you mean samples?"
-    assert "there is no model nosuch" in done.stderr
+    assert "unknown model nosuch" in done.stderr
     assert "sampels" not in fbrag("models", "path", "--config", file.path).stderr
 
 

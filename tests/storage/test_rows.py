@@ -83,7 +83,7 @@ def test_rows_that_are_not_kept_leave_the_file(tmp_path: Path) -> None:
 def test_a_device_a_pipe_or_a_folder_is_refused_in_one_line(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for path in (Path(os.devnull), tmp_path / "pipe", tmp_path):
-        with pytest.raises(FbragError, match="is no regular file") as raised, open_rows(path, SCHEMA):
+        with pytest.raises(FbragError, match="is not a regular file") as raised, open_rows(path, SCHEMA):
             pass
         assert raised.value.code == "output"
 
