@@ -433,7 +433,7 @@ def test_questions_at_once_give_their_rows_in_order(fbrag: Run, folder: Path) ->
         (["docs", "-Q", "q.txt", "--parallel", "many"], '--parallel is "many", expected auto or a number from 1 to 64'),
         (["docs", "-Q", "q.txt", "--set", "gpu-layers=²"], '--set gpu-layers is "²", expected auto, all or a number'),
         (["-", "-Q", "-"], "'-' (stdin) is used twice"),
-        (["docs", "-Q", "q.txt", "-o", "docs"], "docs is no regular file"),
+        (["docs", "-Q", "q.txt", "-o", "docs"], "docs is not a regular file"),
         (["docs", "-Q", "q.txt", "-o", "q.txt"], "-o q.txt: it is read, and would be overwritten"),
     ],
 )

@@ -63,7 +63,7 @@ def test_nothing_runs_before_it_is_known_what_local_means(fbrag: Run) -> None:
     with ollama("m", loaded={"m": 8192}) as server:
         done = fbrag("ask", INQUIRY, QUESTION, *FEW, "--small", "local", "--large", "local#other", env=here(server))
         assert (done.returncode, server.chats) == (4, [])
-        assert "local: there is no model other, but Ollama at" in done.stderr
+        assert "local: unknown model other; available: Ollama at" in done.stderr
 
 
 def test_local_is_a_value_of_the_configuration_of_batch_and_of_doctor(fbrag: Run, tmp_path: Path) -> None:

@@ -178,11 +178,11 @@ def test_a_dry_run_with_json_is_json(fbrag: Run, files: Path, command: str, docu
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (["--small", "nothing-like-it"], 4, "there is no model nothing-like-it"),
+        (["--small", "nothing-like-it"], 4, "unknown model nothing-like-it"),
         (["--large", "qwen2.5-codr-1.5b"], 4, "did you mean qwen2.5-coder-1.5b?"),
         (["--small", "http://"], 2, "http://"),
         (["--retriever", "bm52"], 2, "did you mean bm25?"),
-        (["--retriever", "missing.gguf"], 4, "there is no file missing.gguf"),
+        (["--retriever", "missing.gguf"], 4, "file not found: missing.gguf"),
         (["--retriever", "no/such-model"], 4, "no/such-model is not on this machine"),
         (["--method", "r2ag"], 2, "needs trained parts"),
         (["--method", "r2ag", "--set", "r2ag=folder"], 4, "folder holds no trained parts"),

@@ -98,7 +98,7 @@ def test_a_name_takes_its_model_and_a_misspelled_one_lists_those_that_are_there(
     with ollama("llama3.2:latest", "qwen3.5:4b") as server:
         at(ollama=server)
         assert chosen("local#llama3.2").name == "llama3.2:latest"
-        assert "local: there is no model qwen3.5:9b, but Ollama at" in refusal("local#qwen3.5:9b").message
+        assert "local: unknown model qwen3.5:9b; available: Ollama at" in refusal("local#qwen3.5:9b").message
 
 
 def test_a_model_in_a_cloud_is_none_of_this_machine(at: At) -> None:

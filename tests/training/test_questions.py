@@ -30,9 +30,9 @@ def write(path: Path, rows: Iterable[dict[str, Any]]) -> Path:
         ({"_id": 1}, "needs _id, input and answers"),
         ({"documents": None}, "`documents` must be a list"),
         ({"documents": [{"title": "Brig"}]}, "`documents` must be a list"),
-        ({"story": "none", "gold_sections": ["1"]}, "there is no story 'none'"),
+        ({"story": "none", "gold_sections": ["1"]}, "unknown story 'none'"),
         ({"story": "s", "gold_sections": ["9"]}, "`gold_sections` names a part that the story does not have"),
-        ({"meeting": "none", "gold_turns": []}, "there is no meeting 'none'"),
+        ({"meeting": "none", "gold_turns": []}, "unknown meeting 'none'"),
         ({"meeting": "m", "gold_turns": [[0, 7]]}, "`gold_turns` names a part that the meeting does not have"),
         ({"meeting": "m", "gold_turns": [0, 1]}, "`gold_turns` names a part that the meeting does not have"),
         ({"documents": [{"text": "A \ud800 brig."}]}, "lone surrogate"),
@@ -52,7 +52,7 @@ def test_a_bad_row_is_refused_with_its_line(tmp_path: Path, row: dict[str, Any],
 @pytest.mark.parametrize("content", [b"no JSON", b"[]", b'{"s": ["A brig."]}', b'{"s": {"1": "\\ud800"}}'])
 def test_a_file_of_stories_that_is_none_is_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "ships-stories.json.gz").write_bytes(gzip.compress(content))
-    with pytest.raises(FbragError, match=r"ships-stories\.json\.gz is no object") as refused:
+    with pytest.raises(FbragError, match=r"ships-stories\.json\.gz is not a JSON object") as refused:
         read_material([write(tmp_path / "ships.jsonl", [BARE | {"story": "s", "gold_sections": ["1"]}])])
     assert refused.value.code == "doc_unreadable"
 
