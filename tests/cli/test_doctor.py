@@ -87,7 +87,7 @@ def test_broken_things_are_findings_and_exit_1(fbrag: Run, smollm2: Path, tmp_pa
     assert {name for name, check in checks.items() if check["status"] == "fail"} == {
         *("small model runs", "large model", "config", "environment"),
     }
-    assert "the header of cut.gguf cannot be read" in checks["small model runs"]["finding"]
+    assert "could not read the header of cut.gguf" in checks["small model runs"]["finding"]
     assert "qwen2.5-coder-1.5b" in checks["large model"]["fix"]
     assert f"{config}, line 1" in checks["config"]["finding"]
     assert 'FBRAG_SAMPLES is "many"' in checks["environment"]["finding"]

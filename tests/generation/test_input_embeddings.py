@@ -206,7 +206,7 @@ def test_a_list_takes_a_row_for_each_text() -> None:
 
 @pytest.mark.parametrize("data", [b"", b"1234567", np.array([np.nan, 1], "<f4").tobytes()])
 def test_rows_are_whole_and_finite(data: bytes) -> None:
-    with pytest.raises(ValueError, match=r"not rows of|not finite"):
+    with pytest.raises(ValueError, match=r"expected rows of|not finite"):
         InputEmbeddings(data, 2)
 
 

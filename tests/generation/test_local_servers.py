@@ -297,7 +297,7 @@ def test_a_prompt_that_cannot_fit_ollamas_context_is_an_error_and_is_not_sent(at
         with pytest.raises(FbragError, match="its context has 4,096 tokens") as raised:
             generator.generate([Message("user", "The brig sailed at noon. " * 2000)], 1, Sampling(64))
         assert raised.value.code == "prompt_too_long"
-        assert (raised.value.hint or "").startswith("set OLLAMA_CONTEXT_LENGTH=32768 where Ollama starts, or read less")
+        assert (raised.value.hint or "").startswith("start Ollama with OLLAMA_CONTEXT_LENGTH=32768, or lower")
         assert server.chats == []
 
 

@@ -213,5 +213,5 @@ def test_nothing_is_offered_where_no_model_can_be_loaded(user: User) -> None:
     user.environment |= {"PYTHONPATH": f"{user.folder}{os.pathsep}{ROOT}"}
     screen, code = user.asks("")
     assert code == 4
-    assert "first run" not in screen.raw
+    assert "Which one" not in screen.raw
     assert "undefined symbol" in text(screen)

@@ -245,7 +245,7 @@ def test_rm_of_what_cannot_be_deleted_is_an_error_after_the_bytes_freed(fbrag: R
     done = fbrag("models", "rm", "-y", "mine", env=here)
     store.chmod(0o700)
     assert (done.returncode, done.stdout) == (2, "0\n")
-    assert done.stderr.startswith(f"error: {store / 'mine.gguf'} cannot be deleted: Permission denied\n")
+    assert done.stderr.startswith(f"error: could not delete {store / 'mine.gguf'}: Permission denied\n")
 
 
 @pytest.mark.parametrize(("answer", "code"), [("n", 1), ("", 1), ("y", 0)])
