@@ -128,7 +128,8 @@ def _not_installed(names: Sequence[str]) -> str:
     from fbrag_cli.models.catalog import load_catalog
 
     size = byte_size(sum(load_catalog().models[name].bytes for name in names))
-    return f"{', '.join(names)} ({size} download) {'is' if len(names) == 1 else 'are'} not installed"
+    subject = f"model {names[0]} is" if len(names) == 1 else f"models {', '.join(names)} are"
+    return f"{subject} not installed ({size} download)"
 
 
 def _to_fetch(pair: Pair, store: Path) -> str:

@@ -36,8 +36,8 @@ def files(tmp_path: Path) -> Path:
     ("arguments", "code", "said"),
     [
         (["ask"], 2, "missing argument"),
-        (["ask", "fine.txt"], 2, "the question comes last"),
-        (["ask", "Who?", "fine.txt"], 2, "the question comes last"),
+        (["ask", "fine.txt"], 2, "it goes last, after fine.txt"),
+        (["ask", "Who?", "fine.txt"], 2, "it goes last, after fine.txt"),
         (["ask", "fine.txt", "  "], 2, "the question is empty"),
         (["ask", "-", "-"], 2, "stdin"),
         (["ask", "missing.txt", "Who?"], 3, "missing.txt"),
@@ -150,7 +150,7 @@ def test_a_word_like_an_option_does_not_make_errors_json(fbrag: Run, files: Path
 def test_without_models_and_terminal_the_error_names_the_command(fbrag: Run, files: Path) -> None:
     done = fbrag("ask", "fine.txt", "Who?", env={"FBRAG_MODELS_DIR": str(files / "none")})
     assert done.returncode == 4
-    assert "hint: fbrag models pull" in done.stderr
+    assert "hint: run fbrag models pull" in done.stderr
     offline = fbrag("ask", "fine.txt", "Who?", "-y", "--offline", env={"FBRAG_MODELS_DIR": str(files / "none")})
     assert offline.returncode == 4
     assert "offline" in offline.stderr
@@ -339,7 +339,7 @@ def test_headings_are_coloured_where_colour_is_on(fbrag: Run) -> None:
         fbrag("ask", "--help", env={"FBRAG_COLOR": "always"}).stdout,
     ):
         assert re.findall(r"\x1b\[1;4m(.*?)\x1b\[0m", colored)[:4] == ["Usage:", "  Examples:", "Arguments:", "Output options:"]
-        assert re.findall(r"\x1b\[1m(.*?)\x1b\[0m", colored)[:2] == ["-f, --format", "--html"]
+        assert re.findall(r"\x1b\[1m(.*?)\x1b\[0m", colored)[:2] == ["--json", "-o, --output"]
         assert re.sub(r"\x1b\[[\d;]*m", "", colored) == plain
     assert fbrag("ask", "--help", env={"FORCE_COLOR": "1", "NO_COLOR": "1"}).stdout == plain
     assert fbrag("ask", "--help", "--color", "never", env={"FORCE_COLOR": "1"}).stdout == plain
