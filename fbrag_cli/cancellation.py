@@ -1,4 +1,4 @@
-"""Requests to stop that reach into child processes and into llama.cpp, where Python cannot raise an exception."""
+"""Requests to stop that also reach child processes and llama.cpp, in which Python cannot raise an exception."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-_POLL_SECONDS = 0.1  # between two looks at a request
+_POLL_SECONDS = 0.1  # between two checks for a request
 
 
 class Cancellation:
-    """A request to stop one call, or several calls that share it. It cannot be taken back: a later call needs a new one.
+    """A request to stop one call, or several calls that share it. It cannot be withdrawn: a later call needs a new one.
 
     A call runs its native code inside `native()`. llama.cpp checks `requested` between two operations and returns early; then
     `native()` raises the error in the thread of that call.
 
-    all_of: other cancellations; once each of them is requested, this one is requested too.
+    all_of: other cancellations; once all of them are requested, so is this one.
     """
 
     def __init__(self, all_of: Sequence[Cancellation] = ()) -> None:
@@ -47,8 +47,8 @@ class Cancellation:
 
     def interrupt(self, error: BaseException) -> None:
         """Request a stop from a signal handler, which runs in the main thread. Raises `error` at once, unless the main thread is
-        inside native code: then that code returns early and the error is raised where it was called, whichever cancellation
-        its call carries."""
+        inside native code: then that code returns early and the error is raised in its caller, whichever cancellation the call
+        carries."""
         self.request(error)
         running: Cancellation | None = getattr(_this_thread, "running", None)
         if running is None:
@@ -57,7 +57,7 @@ class Cancellation:
 
     @contextmanager
     def native(self) -> Iterator[None]:
-        """Surround native code. Raises the error of a request, before or after that code. Blocks may be nested."""
+        """Context manager for native code: raises the error of a pending request on entry and on exit. Blocks may be nested."""
         self.raise_if_requested()
         outer, _this_thread.running = getattr(_this_thread, "running", None), self
         try:

@@ -59,10 +59,10 @@ EXIT_CODES: dict[str, ExitCode] = {
 
 
 class FbragError(Exception):
-    """A failure that its reader can act on.
+    """A failure that the user can act on.
 
-    code: a key of `EXIT_CODES`. message: what happened, and where, in one line. hint: what to do about it,
-    best a command. document: the path of the document it is about, if any.
+    code: a key of `EXIT_CODES`. message: what happened and where, in one line. hint: what to do about it, preferably a command.
+    document: path of the document that it is about, if any.
     """
 
     def __init__(self, code: str, message: str, hint: str | None = None, *, document: str | None = None) -> None:
@@ -86,15 +86,14 @@ class FbragError(Exception):
 
 
 def lacking(error: BaseException | None) -> FbragError | None:
-    """Return the error to report where memory or open files ran out, also as the cause of `error`; None for other errors."""
+    """Return the error to report if `error` or one of its causes means that memory or file handles ran out; None for other
+    errors."""
     while error is not None:
         number = error.errno if isinstance(error, OSError) else None
-        loading = (
-            str(error) if isinstance(error, ImportError | OSError) else ""
-        )  # of native libraries; the reason comes as text only
+        loading = str(error) if isinstance(error, ImportError | OSError) else ""  # native libraries give the reason only as text
         if isinstance(error, MemoryError) or number == errno.ENOMEM or "failed to map segment" in loading:
             return FbragError("out_of_memory", "out of memory", "use fewer chunks (--recall, --select) or a smaller model")
         if number in (errno.EMFILE, errno.ENFILE) or os.strerror(errno.EMFILE) in loading:
-            return FbragError("out_of_memory", "too many files are open", "raise the limit (ulimit -n), or end other programs")
+            return FbragError("out_of_memory", "too many open files", "raise the limit (ulimit -n), or close other programs")
         error = error.__cause__ or error.__context__
     return None

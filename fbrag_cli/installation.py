@@ -1,4 +1,4 @@
-"""The command that installs more packages beside this fbrag: by pip, by uv, or from its clone."""
+"""The command that installs more packages next to this fbrag: with pip, with uv, or from its clone."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _EXTRA = re.compile(r"""extra\s*==\s*['"]([\w-]+)['"]""")
 
 
 def pip_install(*arguments: str) -> str:
-    """Return the command that installs packages beside this fbrag, whose environment need not be the active one."""
+    """Return the command that installs packages in fbrag's environment, which need not be the active one."""
     python = "python" if os.name == "nt" else shlex.quote(sys.executable)
     pip = f"{python} -m pip install" if find_spec("pip") else f"uv pip install --python {python}"  # uv's environments have no pip
     return " ".join([pip, *arguments])
 
 
 def requirement(package: str) -> str:
-    """Return a package with the versions that fbrag needs of it, as "numpy>=1.23"; its name where that is not known."""
+    """Return a package with the versions that fbrag needs, such as "numpy>=1.23"; only its name if they are unknown."""
     from importlib import metadata
 
     with suppress(metadata.PackageNotFoundError):
@@ -37,8 +37,8 @@ def requirement(package: str) -> str:
 
 
 def extra(name: str) -> str:
-    """Return the command that installs what an extra of fbrag brings, as "plots": from a clone the clone with its extra, else its
-    packages. It names no fbrag on an index: there is none."""
+    """Return the command that installs an extra of fbrag, such as "plots": the clone with the extra, or without a clone the
+    extra's packages. fbrag itself is on no package index."""
     folder = Path(__file__).parents[1]
     if (folder / "pyproject.toml").is_file():
         return pip_install("-e", _quoted(f"{folder}[{name}]"))
@@ -49,9 +49,9 @@ def extra(name: str) -> str:
 
 
 def load(module: str, lacking: str, name: str) -> Any:
-    """Return a module of ours that needs the packages of an extra. lacking: what is said where they are not installed.
+    """Return a module of fbrag that needs the packages of an extra. lacking: the error message if they are not installed.
 
-    Raises FbragError `usage` for that.
+    Raises FbragError `usage` if they are not.
     """
     try:
         return import_module(module)

@@ -1,4 +1,4 @@
-"""Limits of a process, of the shell that started it, and of the machine or the container that it runs in."""
+"""Limits of a process, of the shell that started it, and of the machine or container that it runs in."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from pathlib import Path
 
 _CGROUP = Path("/sys/fs/cgroup")  # of the container that this process is in (version 2); at the root of a host it has no limits
 _PR_SET_PDEATHSIG = 1
-_CHILD_MEMORY = 4_000_000_000  # bytes of its own, without mapped files; it gets at most half of what is free
+_CHILD_MEMORY = 4_000_000_000  # bytes, without mapped files; a child gets at most half of the free memory
 _LEAST_MEMORY = 500_000_000
-_SPENT = 0.7  # of a limit of processor time: on a busy machine the system counts more, in whole ticks, than it reports
+_SPENT = 0.7  # share of a CPU-time limit that counts as used up: a busy kernel charges whole ticks, more than it reports
 
 
 def limit_resources(**limits: int | None) -> None:
-    """Limit this process, and let a crash leave no core file. limits: by names of `resource`, as DATA in bytes, CPU in seconds.
+    """Limit this process, and disable core files. limits: named as in `resource`, such as DATA in bytes, CPU in seconds.
 
-    A limit that is None, or that the system does not have, is left as it is; so are all on Windows.
+    A limit that is None or that the system lacks stays unchanged; on Windows all do.
     """
     try:
         import resource
@@ -33,7 +33,7 @@ def limit_resources(**limits: int | None) -> None:
 
 
 def end_with_parent() -> None:
-    """Have Linux kill this process when the thread that started it ends, even in the middle of a long call of native code."""
+    """Make Linux kill this process when the thread that started it ends, even during a long call of native code."""
     if sys.platform == "linux":
         import ctypes
 
@@ -42,9 +42,9 @@ def end_with_parent() -> None:
 
 
 def over_processor_limit(status: int) -> int | None:
-    """Return the limit of processor time (seconds, `ulimit -t`) that has ended a child of this process, None where none did.
+    """Return the limit of CPU time (seconds, `ulimit -t`) that ended a child of this process, None if that was not the cause.
 
-    status: its exit status, below 0 the number of a signal.
+    status: the child's exit status; a negative one is the number of a signal.
     """
     try:
         import resource
@@ -53,12 +53,12 @@ def over_processor_limit(status: int) -> int | None:
     limit = min((each for each in resource.getrlimit(resource.RLIMIT_CPU) if each != resource.RLIM_INFINITY), default=None)
     if limit is None or status not in (-signal.SIGXCPU, -signal.SIGKILL):
         return None
-    spent = resource.getrusage(resource.RUSAGE_CHILDREN)  # of all children that have ended: no less than of this one
+    spent = resource.getrusage(resource.RUSAGE_CHILDREN)  # of all ended children: at least that of this one
     return limit if spent.ru_utime + spent.ru_stime > _SPENT * limit else None
 
 
 def total_memory() -> int:
-    """Return the main memory of this machine in bytes; in a container its limit, where it has one."""
+    """Return the main memory of this machine in bytes; in a container its limit, if it has one."""
     import psutil
 
     total, limit = int(psutil.virtual_memory().total), of_container("memory.max")
@@ -66,24 +66,24 @@ def total_memory() -> int:
 
 
 def free_memory() -> int:
-    """Return the main memory that is available without swapping, in bytes; of a container's limit what is left of it."""
+    """Return the main memory available without swapping, in bytes; in a container at most what is left of its limit."""
     import psutil
 
     free = int(psutil.virtual_memory().available)
     limit, used = of_container("memory.max"), of_container("memory.current")
     if not (limit.isdecimal() and used.isdecimal()):
         return free
-    unused = re.search(r"^inactive_file (\d+)$", of_container("memory.stat"), re.MULTILINE)  # read from files, and let go first
+    unused = re.search(r"^inactive_file (\d+)$", of_container("memory.stat"), re.MULTILINE)  # file cache, which is freed first
     return max(0, min(free, int(limit) - int(used) + (int(unused[1]) if unused else 0)))
 
 
 def memory_of_a_child() -> int:
-    """Return the limit in bytes for a child process that reads documents, without mapped files."""
+    """Return the memory limit in bytes for a child process that reads documents, not counting mapped files."""
     return min(_CHILD_MEMORY, max(free_memory() // 2, _LEAST_MEMORY))
 
 
 def of_container(name: str) -> str:
-    """Return the text of a file with a limit of the container, "" where there is none."""
+    """Return the text of a file with a limit of the container, "" if it does not exist."""
     try:
         return (_CGROUP / name).read_text().strip()
     except OSError:

@@ -1,4 +1,4 @@
-"""Progress of a run as events, and the time that a stage takes. The front decides what a person sees of it."""
+"""Events that report the progress of a run, and timers for its stages. Each front decides what to show."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from fbrag_cli.cancellation import Cancellation
 @dataclass(frozen=True, slots=True)
 class Event:
     """stage: "load", "read", "recall", "forward", "answer", "verify", "download"… kind: "text" is a piece of the answer; "note",
-    "warning" and "hint" are sentences for the user, all in `text`. "written": tokens of a reply, `total` at most; `text` says of
-    what ("5 samples"). "ranked": `positions` of the chunks nearest to the question, best first. "sampled": a look forward is
-    scored; `about` is the `Trace`. done, total: in the unit of the stage (tokens, bytes), or of `text` (files); total 0 =
+    "warning" and "hint" are sentences for the user, all in `text`. "written": tokens of a reply, up to `total`; `text` says of
+    what ("5 samples"). "ranked": `positions` of the chunks that match the question best, best first. "sampled": a forward sample
+    is scored; `about` is the `Trace`. done, total: in the unit of the stage (tokens, bytes), or of `text` (files); total 0 =
     unknown.
 
     Of a server's job (`serving.desk`), "keyword_matches" has a `serving.job.KeywordMatches` in `about`.
@@ -47,19 +47,19 @@ class Event:
     about: Any = None
 
 
-#: What runs in a stage, in words for people.
+#: Stage -> the words for it on a progress line.
 LABELS = {
-    "read": "reading the documents",
+    "read": "reading documents",
     "index": "indexing",
-    "embed": "embedding the chunks",
+    "embed": "embedding chunks",
     "eval": "evaluating",
     "batch": "batch",
     "bench": "measuring",
     "train": "making labels",
     "understand": "understanding the question",
-    "load": "loading the models",
-    "select": "selecting the chunks",
-    "forward": "looking forward",
+    "load": "loading models",
+    "select": "selecting chunks",
+    "forward": "forward lookup",
     "answer": "answering",
     "verify": "checking the answer",
 }
@@ -72,8 +72,8 @@ def silent(event: Event) -> None:
 
 
 def of_the_run(progress: Progress, *, but: str = "") -> Progress:
-    """Return a listener for a run of many questions: it passes on the loading of models, warnings and hints, and leaves out how
-    single questions come along. but: a stage whose warnings and hints are left out, too."""
+    """Return a listener for a run of many questions. It forwards model loading, warnings and hints, and drops the progress of
+    single questions. but: a stage whose warnings and hints are dropped as well."""
 
     def receive(event: Event) -> None:
         if event.stage == "load" or (event.kind in ("warning", "hint") and event.stage != but):
@@ -90,13 +90,13 @@ class Listener:
     cancellation: Cancellation = field(default_factory=Cancellation)
 
     def report(self, event: Event) -> None:
-        """Pass an event on to `progress`. Raises the error of a requested stop, so that work stops where it reports."""
+        """Pass an event to `progress`. Raises the error of a requested stop, so that work stops when it next reports."""
         self.cancellation.raise_if_requested()
         self.progress(event)
 
 
 class Stopwatch:
-    """Seconds of wall time since it was made, until `stop`."""
+    """Measures seconds of wall time from its creation until `stop`."""
 
     def __init__(self) -> None:
         self._started = perf_counter()
@@ -112,7 +112,7 @@ class Stopwatch:
 
 @contextmanager
 def stage(name: str, progress: Progress = silent) -> Iterator[Stopwatch]:
-    """Time a block as one stage, and report its start and its end. A block that raises has no end."""
+    """Time a block as one stage, and report its start and end. If the block raises, no end is reported."""
     progress(Event(name, "start"))
     watch = Stopwatch()
     try:

@@ -1,7 +1,7 @@
-"""A setting: a field of a record that a user may set, with its help, its bounds, and its two readers, `parse` and `check`.
+"""A setting: a field of a record that a user may set, with its help, its bounds, and two readers, `parse` and `check`.
 
-Flags, `--set`, environment variables, the configuration file, JSON and the lists of an evaluation read values by these two, so a
-value that is not accepted has one error, wherever it comes from.
+Flags, `--set`, environment variables, the configuration file, JSON and the lists of an evaluation all use these two, so an
+invalid value gives the same error wherever it comes from.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ Value: TypeAlias = "str | int | float | bool | list[str]"
 
 _WORDS = dict.fromkeys(("true", "t", "yes", "y", "on", "1"), True) | dict.fromkeys(("false", "f", "no", "n", "off", "0"), False)
 _NUMBER = re.compile("[0-9]{1,9}")
-_PHRASES = {bool: "true or false", int: "a whole number", float: "a number", str: "a text in quotes"}
+_PHRASES = {bool: "true or false", int: "a whole number", float: "a number", str: "text in quotes"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
     """A field that a user may set.
 
-    kind: bool, int, float or str. choices: the accepted words, () for any. words: what a text may be beside a whole number, as
-    "auto"; () for any text. form: raises ValueError for a text that is not accepted. accepts: describes one that is. separator:
-    between the values of a list, " " for white space; "" if the setting has one value. ignored: words that other commands accept;
-    as a general default they are passed over here.
+    kind: bool, int, float or str. choices: the accepted words, () for any. words: words accepted besides a whole number, such as
+    "auto"; () for any text. form: raises ValueError for invalid text. accepts: describes valid text. separator: separates the
+    values of a list, " " for white space; "" if the setting has one value. ignored: words that only other commands accept;
+    ignored here if they come from the file or the environment.
 
-    help: one phrase. varies: the default in words, if it depends on something else than this field. on_gpu: the default if the
-    models run on a GPU, None for the same. group: of options in the help. flags: names of the option, () for the field's own
-    name. variables: of the environment. once: whether it says what a single run is to do, so that no file sets it. expert:
-    whether it is given by --set, and is no option of its own. compared: whether an evaluation takes a list of values. implies:
-    another setting and its value, if the user gives a value here and none there. option: what Typer alone reads.
+    help: one phrase. varies: the default in words, if it depends on more than this field. on_gpu: the default if the models run
+    on a GPU, None for the same. group: heading in the help. flags: names of the option, () for the field's own name. variables:
+    environment variables. once: whether it applies to a single run, so that no file sets it. expert: whether it is set with --set
+    and has no option of its own. compared: whether an evaluation takes a list of values. implies: another setting and the value
+    it gets if the user sets this one and not the other. option: arguments for Typer.
     """
 
     name: str
@@ -77,10 +77,10 @@ class Setting:
         return phrase if self.minimum is None else f"{phrase}, at least {self.minimum:g}"
 
     def parse(self, text: str, where: str = "", hint: str | None = None, *, code: str = "usage") -> Any:
-        """Return the value that a text of a command line or a variable stands for.
+        """Return the value of a text from the command line or a variable.
 
-        where: what was given, for the message, "" for the option. hint: what to do about it. Raises FbragError of this `code` for
-        a text that is not accepted.
+        where: names the input in the message, "" for the option. hint: what to do about it. Raises FbragError `code` if the text
+        is invalid.
         """
         if self.separator:
             parts = text.split() if self.separator == " " else map(str.strip, text.split(self.separator))
@@ -88,10 +88,10 @@ class Setting:
         return self._parsed(text, where, hint, code)
 
     def check(self, value: object, where: str = "", hint: str | None = None, *, code: str = "usage") -> Any:
-        """Return a value of TOML, JSON or Python as the setting takes it. Raises as `parse`.
+        """Return a value from TOML, JSON or Python, converted to the setting's type. Raises the same errors as `parse`.
 
-        A text that may be a number can be given as one, the choices "true" and "false" as bare words, and several values as a
-        text with their separator.
+        Text that may be a number can be given as one, the choices "true" and "false" as booleans, and several values as one text
+        with separators.
         """
         if self.separator and isinstance(value, str):
             return self.parse(value, where, hint, code=code)
@@ -152,7 +152,7 @@ class Setting:
 
     @property
     def long_flag(self) -> str:
-        """The long option, as "--forward-tokens"."""
+        """The long option, such as "--forward-tokens"."""
         return next(flag for flag in self.flags if flag.startswith("--")).split("/")[0]
 
     @property
@@ -176,7 +176,7 @@ class Setting:
 
 
 def knob(default: Any, help: str, **about: Any) -> Any:
-    """A field that is a setting. about: fields of `Setting`, and what Typer alone reads of an option."""
+    """Declare a field that is a setting. about: fields of `Setting`, and arguments for Typer."""
     return field(default=default, metadata={"setting": {"help": help, **about}})
 
 
@@ -188,9 +188,9 @@ def _settings(record: type[Any]) -> dict[str, Setting]:
 
 
 def settings_of(record: type[Any]) -> dict[str, Setting]:
-    """Return the settings of a record by name, in the order of its fields; then those that its `borrowed` holds, if it has any.
+    """Return the settings of a record by name, in the order of its fields, followed by those in its `borrowed`, if it has any.
 
-    The record is a dataclass, or a class whose attributes are the fields. Its `group` is that of the settings that name none.
+    The record is a dataclass, or a class whose attributes are the fields. Its `group` is the default group of its settings.
     """
     return _settings(record)  # type: ignore[arg-type]  # mypy takes no class for hashable
 
@@ -236,20 +236,20 @@ def _kind_of(hint: Any) -> tuple[type, tuple[str, ...], bool]:
 
 
 class Effective(NamedTuple):
-    """The value that counts for a setting, None where nothing is set. origin: a variable's name, "file" or "default"."""
+    """The value in effect for a setting, None if there is none. origin: a variable's name, "file" or "default"."""
 
     value: Any
     origin: str
 
 
 def effective(setting: Setting, of_file: Mapping[str, Value], environ: Mapping[str, str]) -> Effective:
-    """Return the value that counts without a flag: that of a variable, else of the file, else the default.
+    """Return the value in effect without a flag: from a variable, else from the file, else the default.
 
-    of_file: values by name. Raises FbragError `config` for a variable that the setting does not accept.
+    of_file: values by name. Raises FbragError `config` if a variable has an invalid value.
     """
     for variable in setting.variables:
         if (text := environ.get(variable)) and text not in setting.ignored:
-            return Effective(setting.parse(text, variable, f"correct or unset {variable}", code="config"), variable)
+            return Effective(setting.parse(text, variable, f"fix or unset {variable}", code="config"), variable)
     if setting.name in of_file:
         return Effective(of_file[setting.name], "file")
     return Effective(setting.default, "default")

@@ -1,7 +1,7 @@
-"""Child processes with limits: one that hangs, crashes or takes too much memory costs only its own result.
+"""Child processes with limits: a child that hangs, crashes or uses too much memory loses only its own result.
 
-`run_jobs` calls a function for many jobs in a pool of children. `multiprocessing` and Pebble import from the working folder when
-they start a child, and their children outlive a parent that is killed in the middle of a job.
+`run_jobs` calls a function for many jobs in a pool of children. `multiprocessing` and Pebble do not fit: they import from the
+working folder when they start a child, and their children outlive a parent that is killed during a job.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 Job = TypeVar("Job")
 Result = TypeVar("Result")
 
-_POLL_SECONDS = 0.1  # between two looks at a cancellation; Ctrl-C cannot interrupt a wait on Windows
+_POLL_SECONDS = 0.1  # between two checks for a cancellation; Ctrl-C cannot interrupt a wait on Windows
 
 
 def command(entry: str, *arguments: str) -> list[str]:
-    """Return the command of a Python process that calls one function.
+    """Return the command line of a Python process that calls one function.
 
-    entry: "package.module:function"; the function finds `arguments` in sys.argv.
-    The parent's search path replaces the child's own, so that nothing is imported from the working folder.
+    entry: "package.module:function"; the function finds `arguments` in sys.argv. The parent's search path replaces the child's,
+    so that nothing is imported from the working folder.
     """
     module, _, function = entry.partition(":")
     code = f"import sys; sys.path[:] = {sys.path!a}; from {module} import {function}; {function}()"
@@ -43,7 +43,7 @@ def command(entry: str, *arguments: str) -> list[str]:
 
 
 def signal_name(number: int) -> str:
-    """Return the name of a signal, as "SIGKILL"."""
+    """Return the name of a signal, such as "SIGKILL"."""
     return signal.Signals(number).name if number in {*signal.Signals} else f"signal {number}"
 
 
@@ -54,7 +54,7 @@ def signal_name(number: int) -> str:
 class Failure:
     """Why a job has no result. kind: "timeout", "died" (its process ended or was killed) or "error" (an exception).
 
-    reason: a clause, as "it took more than 10 s". error: the exception, if it was an FbragError.
+    reason: a clause, such as "it took more than 10 s". error: the exception, if it was an FbragError.
     """
 
     kind: Literal["timeout", "died", "error"]
@@ -62,10 +62,10 @@ class Failure:
     error: FbragError | None = None
 
 
-# More threads would fight with the other children for the same cores.
+# More threads would compete with the other children for the same cores.
 _ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
-# A child's exit status when its time is over: killed by its own timer, or (Windows) ended by its watchdog.
+# A child's exit status when its time is up: killed by its own timer, or (Windows) ended by its watchdog.
 _LATE = -int(signal.SIGALRM) if hasattr(signal, "SIGALRM") else 1
 
 _Todo = SimpleQueue[tuple[int, Any] | None]  # position and job; None: no more jobs
@@ -81,14 +81,14 @@ def run_jobs(
     memory: int | None = None,
     cancellation: Cancellation | None = None,
 ) -> Iterator[tuple[int, Result | Failure]]:
-    """Call `function(job)` in child processes for each of `jobs`. Yields each job's position and result or Failure, as they come.
+    """Call `function(job)` in child processes for each of `jobs`. Yield each job's position and result or Failure as it is done.
 
-    function: a function of a module; `functools.partial` of one sends common arguments to each child only once. Jobs and results
-    are pickled. Jobs are drawn as children become free, at most two ahead for each child. processes: number of children; None for
-    as many as this process may use cores. seconds: wall time for a job. memory: bytes for a child, without mapped files (on
-    Linux). Called in a child, this runs the jobs there, within the child's limits.
-    Leaving the iterator ends the children; they end by themselves when the parent is killed. Raises the error of `cancellation`
-    0.1 s after its request, and FbragError out_of_memory where no process can be started.
+    function: a module-level function; a `functools.partial` of one sends common arguments to each child only once. Jobs and
+    results are pickled. Jobs are drawn as children become free, up to two per child in advance. processes: number of children;
+    None for the number of cores that this process may use. seconds: wall time per job. memory: bytes per child, without mapped
+    files (on Linux). Called in a child, it runs the jobs there, within the child's limits. Leaving the iterator ends the
+    children; they end on their own if the parent is killed. Raises the error of `cancellation` within 0.1 s of its request, and
+    FbragError out_of_memory if no process can be started.
     """
     if is_worker():
         yield from ((index, _outcome_of(function, job)) for index, job in enumerate(jobs))
@@ -149,7 +149,7 @@ class _Worker(threading.Thread):
         self._end_child()
 
     def stop(self) -> None:
-        """Kill the child, even in the middle of a job. The thread ends too."""
+        """Kill the child, even during a job. The thread ends too."""
         with self._lock:
             self._stopped = True
             if self._child is not None:
@@ -158,7 +158,7 @@ class _Worker(threading.Thread):
 
     def _do(self, job: Any) -> Any:
         request = pickle.dumps(job)
-        if self._child is not None and self._child.poll() is not None:  # killed while it had nothing to do
+        if self._child is not None and self._child.poll() is not None:  # killed while idle
             self._end_child()
         child = self._child or self._ready_child()
         try:
@@ -166,11 +166,11 @@ class _Worker(threading.Thread):
         except _GONE:
             return self._failure(self._end_child())
         if isinstance(outcome, Failure) and outcome.error is None:
-            self._end_child()  # an unforeseen exception, as a MemoryError, may have left it unfit for the next job
+            self._end_child()  # an unexpected exception such as MemoryError may have left it unfit for the next job
         return outcome
 
     def _ready_child(self) -> Popen[bytes]:
-        """Start the child and give it its orders: twice, if it is killed meanwhile, as systems do when memory is short."""
+        """Start the child and send its orders; try twice if it is killed meanwhile, as happens when memory is short."""
         for _ in range(2):
             with self._lock:
                 if self._stopped:
@@ -186,7 +186,7 @@ class _Worker(threading.Thread):
             if fault is not None:
                 raise ChildProcessError(f"a child process did not start: {fault}")
             return child
-        raise _no_process(f"it is killed as it starts ({signal_name(-status)})")
+        raise _no_process(f"it is killed at startup ({signal_name(-status)})")
 
     def _end_child(self) -> int:
         """Kill the child, if it has not ended. Return its exit status, or the negative number of the signal that killed it."""
@@ -196,7 +196,7 @@ class _Worker(threading.Thread):
             return 0
         child.kill()
         for stream in (child.stdin, child.stdout):
-            with suppress(OSError):  # unsent bytes have no reader any more
+            with suppress(OSError):  # unsent bytes have lost their reader
                 stream.close()  # type: ignore[union-attr]
         return child.wait()
 
@@ -204,13 +204,13 @@ class _Worker(threading.Thread):
         if status == _LATE and self._seconds is not None:
             return Failure("timeout", f"it took more than {self._seconds:g} s")
         if (limit := over_processor_limit(status)) is not None:
-            took = f"took more than the {limit} s of processor time that this shell allows"
-            hint = "raise the limit (ulimit -t), or leave the document out"
+            took = f"took more than the {limit} s of CPU time that this shell allows"
+            hint = "raise the limit (ulimit -t), or skip the document"
             return Failure("timeout", f"it {took}", FbragError("timeout", f"a document {took}", hint))
         if status >= 0:
             return Failure("died", f"the process that read it ended (status {status})")
-        why = {"SIGKILL": ", as systems do when memory is short"}
-        why["SIGABRT"] = ", as libraries do when memory is short or a file is damaged"
+        why = {"SIGKILL": ", probably because memory ran out"}
+        why["SIGABRT"] = ", probably because memory ran out or the file is damaged"
         name = signal_name(-status)
         return Failure("died", f"the process that read it was killed ({name}{why.get(name, '')})")
 
@@ -233,11 +233,11 @@ def _start() -> Popen[bytes]:
 
 
 def _no_process(why: str) -> FbragError:
-    what = f"no process can be started to read documents: {why}"
-    return FbragError("out_of_memory", what, "end other programs, or raise the limits (ulimit -a)")
+    what = f"could not start a process to read documents: {why}"
+    return FbragError("out_of_memory", what, "close other programs, or raise the limits (ulimit -a)")
 
 
-_GONE = (EOFError, OSError, pickle.UnpicklingError)  # the child has ended, perhaps in the middle of its reply
+_GONE = (EOFError, OSError, pickle.UnpicklingError)  # the child has ended, perhaps during its reply
 
 
 def _exchange(child: Popen[bytes], request: bytes) -> Any:
@@ -260,12 +260,12 @@ def is_worker() -> bool:
 
 
 def serve() -> NoReturn:
-    """Run in a child: read the function and the limits from stdin, then jobs until stdin ends. Results go to stdout."""
+    """Run a child: read the function and the limits from stdin, then jobs until stdin ends. Results go to stdout."""
     global _is_worker
     _is_worker = True
     end_with_parent()
     requests, replies = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
-    nowhere = os.open(os.devnull, os.O_RDWR)  # what all other code reads and writes
+    nowhere = os.open(os.devnull, os.O_RDWR)  # stdin and stdout of all other code
     os.dup2(nowhere, 0)
     os.dup2(nowhere, 1)
     try:
@@ -293,7 +293,8 @@ def serve() -> NoReturn:
 
 
 def _receive(requests: IO[bytes], inbox: SimpleQueue[Any]) -> None:
-    """Put jobs into `inbox`; end the process when stdin ends. A thread of its own notices the parent's end during a job."""
+    """Put jobs into `inbox`; end the process when stdin ends. It runs in a thread, so that it notices the parent's end during a
+    job."""
     try:
         while True:
             inbox.put(pickle.load(requests))
@@ -302,7 +303,7 @@ def _receive(requests: IO[bytes], inbox: SimpleQueue[Any]) -> None:
 
 
 def _limit_time(seconds: float | None) -> None:
-    """Have the system end this process after `seconds`, whatever it does then; None: cancel that."""
+    """Make the system end this process after `seconds`, whatever it is doing; None cancels that."""
     if hasattr(signal, "setitimer"):
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
         signal.setitimer(signal.ITIMER_REAL, seconds or 0)
@@ -327,5 +328,5 @@ def _failure_of(error: BaseException) -> Failure:
     if isinstance(error, FbragError):
         return Failure("error", error.message, error)
     if isinstance(error, MemoryError):
-        return Failure("error", "it takes too much memory")
+        return Failure("error", "it needs too much memory")
     return Failure("error", f"{type(error).__name__}: {' '.join(str(error).split())}"[:200])

@@ -1,1 +1,1 @@
-"""Many questions on many documents: jobs, and the rows that become of them."""
+"""Many questions about many documents: jobs, and the rows of their results."""

@@ -1,4 +1,4 @@
-"""Jobs: documents and questions, from files of questions (text, CSV, JSON lines) or of jobs (CSV, JSON lines)."""
+"""Jobs: documents with questions, from files of questions (text, CSV, JSON Lines) or of jobs (CSV, JSON Lines)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fbrag_cli.errors import FbragError
 from fbrag_cli.progress import Event, Progress, silent
 from fbrag_cli.text.printable import one_line
 
-Key = tuple[str, str]  # of a row: its document and its id
+Key = tuple[str, str]  # of a row: document and id
 
 _FORMS: dict[str, Literal["csv", "jsonl"]] = {".csv": "csv", ".tsv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
 _DELIMITERS = ",;\t"
@@ -26,10 +26,10 @@ _DELIMITERS = ",;\t"
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A row to make: a question on some documents.
+    """A question about one or more documents, which becomes one row.
 
-    documents: paths as the user gave them, pooled into one source; none yet in a file of questions. id: unique among the jobs on
-    the documents; the question's number where none is given. answers: gold answers.
+    documents: paths as the user typed them, searched together; empty while reading a file of questions. id: unique among the jobs
+    on the same documents; by default the question's number. answers: gold answers.
     """
 
     documents: tuple[str, ...]
@@ -39,7 +39,7 @@ class Job:
 
     @property
     def document(self) -> str:
-        """The documents in one text, as the row has it."""
+        """The documents as one string, for the row."""
         return ", ".join(self.documents)
 
     @property
@@ -48,28 +48,28 @@ class Job:
 
 
 def read_questions(path: str, stdin: BinaryIO | None = None, progress: Progress = silent) -> list[Job]:
-    """Return the questions of a file, or of stdin ("-"): a line each, where # begins a comment; CSV with a column `question`, or
-    JSON lines with that key. `id` and `answers` are read too.
+    """Return the questions in a file, or stdin ("-"): text with one question per line and # comments; CSV with a column
+    `question`, or JSON Lines with that key. `id` and `answers` are also read.
 
-    Raises FbragError `usage`, with the line, for what is no question, for an id that occurs twice, and for a file without
-    questions. Raises as `read_source` and `decode`.
+    Raises FbragError `usage`, with the line, for an invalid question, a duplicate id, or a file without questions. Raises the
+    errors of `read_source` and `decode`.
     """
     return _read(path, stdin, progress, with_documents=False)
 
 
 def read_jobs(path: str, stdin: BinaryIO | None = None, progress: Progress = silent) -> list[Job]:
-    """Return the jobs of a file, or of stdin ("-"): CSV or JSON lines with `document` and `question`, and with `id` and `answers`
-    where they are given. A relative path begins at the current folder. Raises FbragError as `read_questions`."""
+    """Return the jobs in a file, or stdin ("-"): CSV or JSON Lines with `document` and `question`, and optionally `id` and
+    `answers`. Relative paths start at the current folder. Raises the same errors as `read_questions`."""
     return _read(path, stdin, progress, with_documents=True)
 
 
 def every(documents: Sequence[tuple[str, ...]], questions: Sequence[Job]) -> list[Job]:
-    """Return every question on every document, document by document."""
+    """Return a job for every question on every document, document by document."""
     return [replace(question, documents=each) for each in documents for question in questions]
 
 
 def by_document(jobs: Sequence[Job]) -> list[Job]:
-    """Return the jobs document by document, in the order in which documents come first."""
+    """Return the jobs grouped by document, in the order in which the documents first occur."""
     groups: dict[tuple[str, ...], list[Job]] = {}
     for job in jobs:
         groups.setdefault(job.documents, []).append(job)
@@ -81,7 +81,7 @@ def shard(jobs: Sequence[Job], asked: str) -> list[Job]:
     found = re.fullmatch(r"([0-9]{1,9})/([0-9]{1,9})", asked)
     number, n_shards = map(int, found.groups()) if found else (0, 0)
     if not 1 <= number <= n_shards:
-        raise FbragError("usage", f"--shard {asked}: not a part of the rows", "use 1/4, 2/4, 3/4 and 4/4 for four machines")
+        raise FbragError("usage", f"--shard {asked}: expected I/N", "for four machines: 1/4, 2/4, 3/4 and 4/4")
     return list(jobs[number - 1 :: n_shards])
 
 
@@ -89,7 +89,7 @@ def shard(jobs: Sequence[Job], asked: str) -> list[Job]:
 
 
 def _read(path: str, stdin: BinaryIO | None, progress: Progress, *, with_documents: bool) -> list[Job]:
-    """with_documents: whether each line names a document, which plain text cannot."""
+    """Read jobs. with_documents: whether each line names a document, which plain text cannot."""
     try:
         source = read_source(path, stdin)
     except FbragError as error:
@@ -108,20 +108,20 @@ def _read(path: str, stdin: BinaryIO | None, progress: Progress, *, with_documen
         for line, record in list(read(text)):
             job = _job(line, record, str(len(jobs) + 1), with_documents)
             if (before := lines.setdefault(job.key, line)) != line:
-                hint = "give each row an id of its own; without one, its number counts"
-                raise _Wrong(line, f"the id {one_line(job.id, 40)} is that of line {before}", hint)
+                hint = "give each row a unique id (default: its number)"
+                raise _Wrong(line, f"id {one_line(job.id, 40)} is also on line {before}", hint)
             jobs.append(job)
     except _Wrong as error:
         raise FbragError("usage", f"{source.name}, line {error.line}: {error.reason}", error.hint) from None
     if not jobs:
-        raise FbragError("usage", f"{source.name} holds no question", "write one a line, or CSV with a column named question")
+        raise FbragError("usage", f"no questions in {source.name}", 'write one per line, or use CSV with a "question" column')
     return jobs
 
 
 def _form_of(text: str, is_jobs: bool) -> Literal["csv", "jsonl", "text"]:
-    """Return the form of a file without a suffix that says it. Raises _Wrong for one array of JSON."""
+    """Return the format of a file whose suffix does not show it. Raises _Wrong for a single JSON array."""
     if re.match(r'\s*\[\s*[{"]', text):
-        raise _Wrong(1, "a JSON array; an object a line is needed")
+        raise _Wrong(1, "expected one JSON object per line, not an array")
     first = text.lstrip().partition("\n")[0]
     if first.startswith("{"):
         return "jsonl"
@@ -147,7 +147,7 @@ def _of_json(text: str) -> Iterator[tuple[int, Any]]:
         try:
             record = json.loads(line)
         except (ValueError, RecursionError) as error:
-            raise _Wrong(number, f"not JSON: {error}") from None
+            raise _Wrong(number, f"invalid JSON: {error}") from None
         if not isinstance(record, dict):
             raise _Wrong(number, "not an object")
         yield number, record
@@ -156,7 +156,7 @@ def _of_json(text: str) -> Iterator[tuple[int, Any]]:
 def _of_csv(text: str) -> Iterator[tuple[int, Any]]:
     columns, delimiter = _columns(text.partition("\n")[0])
     if "question" not in columns:
-        raise _Wrong(1, f"no column is named question, only {one_line(', '.join(columns), 80) or 'none'}")
+        raise _Wrong(1, f'no "question" column (columns: {one_line(", ".join(columns), 80) or "none"})')
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, skipinitialspace=True, strict=True)
     end = 0
     try:
@@ -172,7 +172,7 @@ def _of_csv(text: str) -> Iterator[tuple[int, Any]]:
 
 
 def _columns(line: str) -> tuple[list[str], str]:
-    """Return the names of the columns in lower case, and what stands between them. A line that csv cannot read has none."""
+    """Return the lower-cased column names and the delimiter. There are no names if csv cannot parse the line."""
     delimiter = max(_DELIMITERS, key=line.count)
     try:
         names = next(csv.reader([line], delimiter=delimiter, skipinitialspace=True), [])
@@ -184,18 +184,18 @@ def _columns(line: str) -> tuple[list[str], str]:
 def _job(line: int, record: dict[str, Any], number: str, with_documents: bool) -> Job:
     text, id, document = record.get("question"), record.get("id"), record.get("document", "")
     if not isinstance(text, str) or not text.strip():
-        raise _Wrong(line, "it has no question")
+        raise _Wrong(line, "missing question")
     if isinstance(id, bool) or not isinstance(id, str | int | float | None) or not isinstance(document, str | None):
-        raise _Wrong(line, "id and document have to be text")
+        raise _Wrong(line, "id and document must be text")
     if with_documents and not document:
-        raise _Wrong(line, "it names no document")
+        raise _Wrong(line, "missing document")
     named = "" if id is None else str(id).strip()
     documents = (document,) if with_documents and document else ()
     return Job(documents, named or number, text.strip(), _answers(line, record.get("answers")))
 
 
 def _answers(line: int, value: object) -> tuple[str, ...]:
-    """Return the gold answers: of a list, of a text that holds one as JSON, or of one answer."""
+    """Return the gold answers in a list, in a text that is a JSON list, or in a single answer."""
     if isinstance(value, str) and value.lstrip().startswith("["):
         try:
             value = json.loads(value)
@@ -203,5 +203,5 @@ def _answers(line: int, value: object) -> tuple[str, ...]:
             pass  # an answer that begins with a bracket
     listed = value if isinstance(value, list) else [] if value in (None, "") else [value]
     if not all(isinstance(each, str | int | float) for each in listed):
-        raise _Wrong(line, "answers have to be text, or a list of texts")
+        raise _Wrong(line, "answers must be text, or a list of texts")
     return tuple(map(str, listed))

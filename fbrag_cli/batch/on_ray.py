@@ -1,5 +1,5 @@
-"""A batch on a Ray cluster. Each actor holds a session and answers the questions on one document. Ray places the actors, and
-starts them and their work anew where a process or a node is lost."""
+"""A batch on a Ray cluster. Each actor has a session and answers the questions on one document. Ray places the actors, and
+restarts them and their work if a process or a node is lost."""
 
 from __future__ import annotations
 
@@ -32,22 +32,22 @@ from fbrag_cli.text.printable import one_line, plural
 if TYPE_CHECKING:
     from fbrag_cli.batch.run import Earlier
 
-#: Questions on one document that a worker takes at once. A document with more of them goes to several workers.
+#: Maximum number of questions on one document that a worker takes at once. A document with more goes to several workers.
 BLOCK = 32
-#: Cores that a worker reserves on a CPU, where the settings name no threads: reading gains from more, writing hardly.
+#: Cores that a worker reserves on a CPU if the settings name no threads. More would speed up reading, but hardly writing.
 CORES = 4
-#: How often questions that a lost worker held are asked again. Until a lost node counts as dead, each try to reach it counts.
+#: How often to retry the questions of a lost worker. Until a lost node counts as dead, each attempt to reach it counts.
 _RETRIES = 20
-_OBJECTS = 200_000_000  # bytes that a local cluster keeps for rows on their way
-_WAIT = 0.2  # seconds between two looks for Ctrl-C
-_LONGEST_FOLDER = 18  # characters of the path of a temporary folder: Ray puts 85 behind it, and a socket has at most 103
-_PATIENCE = 10  # seconds until a cluster's port has to answer
+_OBJECTS = 200_000_000  # bytes that a local cluster reserves for rows in transit
+_WAIT = 0.2  # seconds between checks for Ctrl-C
+_LONGEST_FOLDER = 18  # characters in the path of a temporary folder: Ray appends 85, and a socket path may have 103
+_PATIENCE = 10  # seconds within which a cluster's port must accept a connection
 _SAME = "install the same version of fbrag on all nodes"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workers:
-    """n: number of workers that a cluster has room for. cores, gpus: numbers of CPU cores and GPUs that each reserves."""
+    """The workers of a cluster. n: number of workers that it has room for. cores, gpus: CPU cores and GPUs reserved by each."""
 
     n: int
     cores: int
@@ -56,7 +56,7 @@ class Workers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setup:
-    """What a worker needs to answer as this process would. folder: current folder of this process, to which paths relate."""
+    """What a worker needs to answer like this process. folder: current folder of this process, where relative paths start."""
 
     settings: run.BatchSettings
     models: ModelSettings
@@ -68,19 +68,19 @@ class Setup:
 
 @contextmanager
 def connected(address: str | None, models: ModelSettings) -> Iterator[Workers]:
-    """Connect to the cluster at `address` or at RAY_ADDRESS, else start one on this machine for as long as it is used.
+    """Context manager: connect to the cluster at `address` or RAY_ADDRESS, or else start one on this machine for the block.
 
-    In the block sys.stdout leads nowhere: open what is to be written there before.
+    In the block sys.stdout is discarded: open any stream to stdout before.
 
-    Raises FbragError: `usage` where Ray is missing or no node has as many cores as `models` asks for, `gpu_unavailable`,
-    `cluster_failed` where nothing answers.
+    Raises FbragError: `usage` if Ray is missing or no node has the cores that `models` needs, `gpu_unavailable`, `cluster_failed`
+    if the cluster does not respond.
     """
     address = address or os.environ.get("RAY_ADDRESS") or "local"
     where: dict[str, Any] = {"address": address}
     folder: str | None = None
     if address == "local":
         where = {"address": "local", "object_store_memory": _OBJECTS, "include_dashboard": False, "_node_ip_address": "127.0.0.1"}
-        # Ray, which reads these when it is imported, listens on all interfaces: without the token nobody is let in.
+        # Ray reads these on import. It listens on all interfaces, so it must require the token.
         os.environ |= {"RAY_USAGE_STATS_ENABLED": "0", "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": token_hex(32)}
     try:
         import ray
@@ -89,21 +89,22 @@ def connected(address: str | None, models: ModelSettings) -> Iterator[Workers]:
     handlers = {each: signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)}
     try:
         host, _, port = address.removeprefix("ray://").rpartition(":")
-        if host and port.isdigit():  # where nothing listens, Ray tries for minutes
+        if host and port.isdigit():  # if nothing listens, Ray would try for minutes
             socket.create_connection((host.strip("[]"), int(port)), _PATIENCE).close()
         if address == "local":
             folder = _private_folder()
-            where["_temp_dir"] = os.path.join(folder, "r")  # Ray opens it to everybody
+            where["_temp_dir"] = os.path.join(folder, "r")  # Ray makes it readable for everybody
         ray.init(**where, log_to_driver=False, logging_level="ERROR")
     except (OSError, OverflowError, RuntimeError, ValueError, ray.exceptions.RayError) as error:  # Overflow: a port over 65535
-        what = f"no Ray cluster answers at {'this machine' if address == 'local' else address}: {one_line(str(error), 200)}"
+        place = "on this machine" if address == "local" else f"at {address}"
+        what = f"could not connect to a Ray cluster {place}: {one_line(str(error), 200)}"
         _remove(folder)
         raise FbragError("cluster_failed", what, "ray status --address HOST:PORT") from None
     finally:
-        for each, handler in handlers.items():  # Ray sets its own
+        for each, handler in handlers.items():  # Ray installs its own
             signal.signal(each, handler)
     try:
-        with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere):  # Ray prints what happens to nodes there
+        with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere):  # Ray prints node events on stdout
             try:
                 yield _workers(models)
             finally:
@@ -113,8 +114,8 @@ def connected(address: str | None, models: ModelSettings) -> Iterator[Workers]:
 
 
 def _private_folder() -> str:
-    """Make a folder that nobody else can read, for the sockets and logs of a cluster. Its path is short: those of sockets have a
-    limit. Raises OSError."""
+    """Create a private folder for the sockets and logs of a cluster. Its path is short, because socket paths have a limit. Raises
+    OSError."""
     parent = os.environ.get("RAY_TMPDIR") or tempfile.gettempdir()
     if len(parent) > _LONGEST_FOLDER and os.access("/tmp", os.W_OK):
         parent = "/tmp"
@@ -122,7 +123,7 @@ def _private_folder() -> str:
 
 
 def _remove(folder: str | None) -> None:
-    """Remove a folder into which processes that end may still write."""
+    """Remove a folder into which ending processes may still write."""
     for _ in range(20):
         if folder is None or not os.path.isdir(folder):
             return
@@ -150,10 +151,10 @@ def _workers(models: ModelSettings) -> Workers:
 def rows(
     jobs: Sequence[Job], workers: Workers, setup: Setup, listener: Listener, *, before: Earlier | None = None
 ) -> Iterator[dict[str, Any]]:
-    """Yield the row of each job as it is made: those of a document in order, one document beside another.
+    """Yield the row of each job when it is done. Rows of one document are in order; documents run in parallel.
 
-    A worker that is lost is started anew, and asked again for what it held; after that its rows have an error. Raises FbragError
-    as `run.rows`, and `cluster_failed` where workers cannot start.
+    A lost worker is restarted and its jobs are retried; after that they become failed rows. Raises the errors of `run.rows`, and
+    FbragError `cluster_failed` if workers cannot start.
     """
     import ray
 
@@ -174,7 +175,7 @@ def rows(
             worker, block = idle.pop(), todo.popleft()
             running[worker.rows.options(num_returns="streaming").remote(list(block))] = worker, block
         while idle and not todo:
-            ray.kill(idle.pop())  # its place is free for a worker that was lost
+            ray.kill(idle.pop())  # makes room for a lost worker
         ready, _ = ray.wait(list(running), timeout=_WAIT)
         if error := listener.cancellation.error:
             raise error
@@ -194,7 +195,7 @@ def _blocks(jobs: Sequence[Job]) -> Iterator[deque[Job]]:
 
 
 def _next(stream: Any, block: deque[Job], setup: Setup, before: Earlier | None) -> Iterator[dict[str, Any]]:
-    """Yield the next row of a block and take its job away. A worker that was lost too often gives rows with errors for all."""
+    """Yield the next row of a block and remove its job. If the worker was lost too often, yield failed rows for all jobs."""
     import ray
     from ray.exceptions import RayActorError, RayError, RayTaskError
 
@@ -204,9 +205,11 @@ def _next(stream: Any, block: deque[Job], setup: Setup, before: Earlier | None) 
         raise error.cause if isinstance(error.cause, FbragError) else error from None
     except RayError as error:
         if isinstance(error, RayActorError) and error.actor_init_failed:
-            what = f"no worker can start on the Ray cluster: {one_line(str(error).splitlines()[-1], 200)}"
+            what = f"could not start a worker on the Ray cluster: {one_line(str(error).splitlines()[-1], 200)}"
             raise FbragError("cluster_failed", what, _SAME) from None
-        lost = FbragError("cluster_failed", f"the worker was lost {_RETRIES + 1} times", "--retry-errors asks again")
+        lost = FbragError(
+            "cluster_failed", f"the worker was lost {_RETRIES + 1} times", "add --retry-errors to rerun the failed rows"
+        )
         while block:
             yield failed(block.popleft(), lost, setup.settings.described())
         return
@@ -217,7 +220,7 @@ def _next(stream: Any, block: deque[Job], setup: Setup, before: Earlier | None) 
 
 
 class _Worker:
-    """An actor: a session that stays open from one block to the next. It reads documents and models by the paths of the user."""
+    """An actor whose session stays open between blocks. It reads documents and models from the user's paths."""
 
     def __init__(self, setup: Setup) -> None:
         self._setup = setup
@@ -235,11 +238,11 @@ class _Worker:
         try:
             os.chdir(setup.folder)
         except OSError:
-            what = f"a node of the Ray cluster lacks the folder {setup.folder}, to which the documents' paths relate"
-            raise FbragError("usage", what, "run it in a folder that all nodes share") from None
+            what = f"folder not found on a node of the Ray cluster: {setup.folder}"
+            raise FbragError("usage", what, "run fbrag in a folder that all nodes share") from None
         session = Session.open(setup.models, setup.cache, fetch=None if setup.offline else pull_all)
         session.models.offline = setup.offline
         session.prepare(settings.method, retriever=settings.retriever)
         if session.identities(settings.method) != settings.models:
-            raise FbragError("usage", "a node of the Ray cluster has other model files than this machine", "fbrag models verify")
+            raise FbragError("usage", "a node of the Ray cluster has different model files", "fbrag models verify")
         return session

@@ -1,6 +1,6 @@
-"""A row of a batch: `fbrag.row/1`, and the same as CSV and in views for people.
+"""A row of a batch: `fbrag.row/1`, as CSV, and in the views --html and --wide.
 
-A sheet, answers.csv, is made from the file of rows beside it, answers.jsonl, from which a run goes on.
+The CSV answers.csv is made from the row file next to it, answers.jsonl, from which a run resumes.
 """
 
 from __future__ import annotations
@@ -27,29 +27,29 @@ from fbrag_cli.trace import Trace
 
 SCHEMA = "fbrag.row/1"
 
-#: Of a source, what a row holds.
+#: The fields of a source in a row.
 _OF_A_SOURCE = ("document", "page", "last_page", "section", "start_line", "end_line", "start_char", "end_char")
 _NO_QUESTION = ("read", "load")  # stages that many rows share
 
-#: Columns of a sheet.
+#: Columns of the CSV.
 COLUMNS = tuple(
     "id document question status answer location quote unsupported_answer confidence low_confidence missing_terms sources "
     "answers support agreement seconds error".split()
 )
-#: Begins a file: without this byte order mark, Excel takes UTF-8 for the encoding of the country.
+#: Byte order mark at the start of a CSV; without it, Excel does not recognize UTF-8.
 BOM = "\ufeff"
 
-_CORNER = "document \\ question"  # the first cell of a wide table, by which it is known again
+_CORNER = "document \\ question"  # the first cell of a wide table, which identifies it
 _FORMULA = re.compile(r"\s*[=+\-@\uff1d\uff0b\uff0d\uff20]|[\t\r]")
 _NUMBER = re.compile(r"[+-]?[0-9][0-9.,]*%?")
 
 
 def answered(job: Job, trace: Trace, settings: Mapping[str, object]) -> dict[str, Any]:
-    """Return the row of an answered question. Its seconds leave out reading the document and loading models."""
+    """Return the row of an answered question. Its seconds exclude reading the document and loading models."""
     found, shown = trace.status == "answered", answer_of(trace)
     documents = trace.corpus.documents
     cited = dict.fromkeys(claim.sources[0] for claim in shown.claims if claim.sources)
-    # The sentences that show the answer, the best one for each of its own.
+    # The supporting sentences: the best one for each sentence of the answer.
     sentences = [sentence for number in cited if (sentence := shown.sources[number - 1].sentence)]
     return _row(
         job,
@@ -78,7 +78,7 @@ def failed(job: Job, error: FbragError, settings: Mapping[str, object]) -> dict[
 
 
 def _row(job: Job, settings: Mapping[str, object], *, status: str, **found: Any) -> dict[str, Any]:
-    """Return a row. found: what was found out; of the other keys none was."""
+    """Return a row. found: values of keys; the other keys are null."""
     given = {"answers": list(job.answers)} if job.answers else {}
     nothing = ("answer", "unsupported_answer", "location", "quote", "low_confidence", "support", "agreement", "confidence")
     return {
@@ -92,22 +92,22 @@ def _row(job: Job, settings: Mapping[str, object], *, status: str, **found: Any)
     }
 
 
-# -- the sheet -------------------------------------------------------------------------------------------------------------------
+# -- CSV -------------------------------------------------------------------------------------------------------------------------
 
 
 def is_sheet(output: str) -> bool:
-    """Return whether rows are written as CSV under this name."""
+    """Return whether the name of an output means CSV."""
     return output.lower().endswith(".csv")
 
 
 def rows_of(output: str) -> Path:
-    """Return the file of rows of an output: of a sheet, the file beside it that it is made from."""
+    """Return the row file of an output: for CSV, the file next to it from which it is made."""
     return Path(output).with_suffix(".jsonl") if is_sheet(output) else Path(output)
 
 
 def check_sheet(output: str, *, restart: bool) -> None:
-    """Raise FbragError `usage` for a file that is no sheet, and without `restart` for a sheet whose file of rows is missing;
-    `output` for what cannot be read.
+    """Raise FbragError `usage` for a file that is not a CSV of rows, and without `restart` if its row file is missing; `output`
+    if it cannot be read.
     """
     path, rows = Path(output), rows_of(output)
     try:
@@ -116,33 +116,34 @@ def check_sheet(output: str, *, restart: bool) -> None:
     except FileNotFoundError:
         return
     except OSError as error:
-        raise not_writable(path, error, "output", "choose another -o FILE") from None
+        raise not_writable(path, error, "output", "use another -o FILE") from None
     head, _, rest = begins.partition(b"\n")
     if begins and head.rstrip(b"\r") != ",".join(COLUMNS).encode():
-        raise FbragError("usage", f"{path} is no CSV of this run's rows", "choose another -o FILE")
+        raise FbragError("usage", f"{path} is not a CSV of fbrag batch", "use another -o FILE")
     if rest and not restart and not (rows.is_file() and rows.stat().st_size):
-        what = f"{path} has rows, and {rows}, which they are made from, is missing or empty"
-        raise FbragError("usage", what, f"put {rows} back, choose another -o FILE, or add --restart")
+        what = f"cannot resume {path}: {rows} is missing or empty"
+        raise FbragError("usage", what, f"restore {rows}, use another -o FILE, or --restart to overwrite it")
 
 
 def cell(text: str) -> str:
-    """Return a text as a cell shows it: without what a terminal would obey, and behind ' what a spreadsheet would compute.
+    """Return text for a cell: without control characters, and with a ' before text that a spreadsheet would compute.
 
-    Bytes of a file's name that are not UTF-8 become \\udc..
+    Bytes of a file name that are not UTF-8 become \\udc..
     """
     shown = printable(text.encode("utf-8", "backslashreplace").decode())
     return f"'{shown}" if _FORMULA.match(shown) and not _NUMBER.fullmatch(shown) else shown
 
 
 def line(values: Iterable[object]) -> str:
-    """Return a line of CSV, as RFC 4180 has it but for its end, which is that of Unix."""
+    """Return a line of CSV as in RFC 4180, but with a Unix line end."""
     text = io.StringIO(newline="")
     csv.writer(text, lineterminator="\n").writerow([cell(value) if isinstance(value, str) else value for value in values])
     return text.getvalue()
 
 
 def row_line(row: Row) -> str:
-    """Return a row in columns: places as "report.pdf p. 12" and "book.txt:3-9", parted by "; ", gold answers as JSON."""
+    """Return a row as a line of CSV: sources as "report.pdf p. 12" and "book.txt:3-9", separated by "; ", gold answers as
+    JSON."""
     flat = {
         **row,
         "missing_terms": " ".join(row["missing_terms"]),
@@ -164,7 +165,7 @@ def _place(source: Mapping[str, Any]) -> str:
 
 
 def shown(row: Row) -> Cell:
-    """Return what views show of a row."""
+    """Return a row for the views."""
     return Cell(
         **{name: cell(row[name] or "") for name in ("document", "question", "status", "answer", "location", "quote")},
         unsupported_answer=cell(row["unsupported_answer"] or ""),
@@ -174,13 +175,13 @@ def shown(row: Row) -> Cell:
 
 
 def wide(matrix: Matrix) -> str:
-    """Return a table as CSV: a row for each document, a column for each question, the answers in between."""
+    """Return the answers as CSV, with one row per document and one column per question."""
     rows = ([document, *(answer for _, answer in matrix.answers(document))] for document in matrix.documents)
     return BOM + "".join(map(line, [[_CORNER, *matrix.questions], *rows]))
 
 
 def is_own(path: Path) -> bool:
-    """Return whether a file is a page or a wide table of an earlier run."""
+    """Return whether a file is a page or a wide table from an earlier run."""
     try:
         with open_regular(path) as file:
             begins = file.read(400)

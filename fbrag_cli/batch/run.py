@@ -1,4 +1,4 @@
-"""A batch in one process: jobs become rows, in their order. What an earlier run has finished is found, and checked."""
+"""A batch in one process: turns jobs into rows, in order, and checks the rows of an earlier run."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from fbrag_cli.text.printable import one_line
 if TYPE_CHECKING:
     from fbrag_cli.query import Collection
 
-#: Errors that every other question would meet, too.
+#: Errors that all other questions would also have, so that the run ends.
 ENDING = frozenset(
     "usage config out_of_memory disk_full timeout gpu_unavailable model_missing model_corrupt llama_unavailable offline "
     "download_failed".split()
@@ -39,8 +39,8 @@ ENDING = frozenset(
 class BatchSettings:
     """The settings that all questions of a batch share.
 
-    reading: which files are read, and how. chunk_words: number of words of a chunk. at_once: number of questions that run at
-    once; None for as many as pay. models: names and identities of the models, by role (`Session.identities`).
+    reading: which files to read, and how. chunk_words: words per chunk. at_once: number of questions to run at once; None for the
+    fastest. models: names and identities of the models, by role (`Session.identities`).
     """
 
     method: Method
@@ -52,7 +52,7 @@ class BatchSettings:
     models: Mapping[str, object]
 
     def described(self) -> dict[str, object]:
-        """Return the settings on which an answer depends, as a row holds them."""
+        """Return the settings on which an answer depends, for a row."""
         method, reading = self.method, self.reading
         return {
             "method": method.name,
@@ -77,11 +77,11 @@ def rows(
     before: Earlier | None = None,
     stdin: BinaryIO | None = None,
 ) -> Iterator[dict[str, Any]]:
-    """Yield the row of each job, in order. Jobs on the same documents that follow each other share what is read.
+    """Yield the row of each job, in order. Consecutive jobs on the same documents share their collection.
 
-    before: rows of an earlier run. A document that cannot be read, and a question that fails, make a row with an error. Raises
-    FbragError for what every question would meet (`ENDING`), `usage` for a document that has changed since the earlier rows were
-    made, and the error of the listener's cancellation.
+    before: rows of an earlier run. An unreadable document or a failed question makes a failed row. Raises FbragError if all
+    questions would fail (`ENDING`), `usage` if a document has changed since the earlier rows were written, and the error of the
+    listener's cancellation.
     """
     described, opened = settings.described(), deque[tuple[Job, FbragError | None]]()
 
@@ -106,7 +106,7 @@ def rows(
     at_once = settings.at_once or how_many_pay(session, settings.method)
     for found in answer_all(session, queries(), listener=listener, at_once=at_once):
         yield from unread()
-        session.forget()  # no later row asks the same, and a run may have a million
+        session.forget()  # no later row needs them, and a run may have a million
         job, _ = opened.popleft()
         if isinstance(found, FbragError) and found.code in ENDING:
             raise found
@@ -128,10 +128,9 @@ def _collected(job: Job, session: Session, settings: BatchSettings, stdin: Binar
 
 @dataclass(frozen=True, slots=True)
 class Earlier:
-    """The rows of an earlier run, which the file `name` holds.
+    """The rows of an earlier run in the file `name`.
 
-    statuses, questions: status and question of each row. documents: for each document the SHA-256 (hex) of the files that it was
-    read from.
+    statuses, questions: status and question of each row. documents: for each document, the SHA-256 (hex) of its files.
     """
 
     name: str
@@ -140,34 +139,34 @@ class Earlier:
     documents: Mapping[str, Sequence[str]]
 
     def check_jobs(self, jobs: Iterable[Job]) -> None:
-        """Raise FbragError `usage` for a question or a file that has changed since rows were made of it."""
+        """Raise FbragError `usage` if a question or a file has changed since its rows were written."""
         first: dict[str, Job] = {}
         for job in jobs:
             before, now = self.questions.get(job.key), job.question
             if before not in (None, now):
-                what = f"question {_said(job.id)} was {_said(before)}, is {_said(now)}"
-                raise FbragError("usage", f"{self.name} holds rows of other questions: {what}", HINT_OTHER_FILE)
+                what = f"question {_said(job.id)} was {_said(before)}, now {_said(now)}"
+                raise FbragError("usage", f"{self.name} was written with other questions: {what}", HINT_OTHER_FILE)
             first.setdefault(job.document, job)
         for job in first.values():
             if job.document in self.documents and all(map(os.path.isfile, map(on_disk, job.documents))):
                 try:
                     digests = [hashlib.sha256(read_source(path).data).hexdigest() for path in job.documents]
-                except FbragError:  # an error of its rows
+                except FbragError:  # reported in its rows
                     continue
                 self.check_read(job, digests)
 
     def check_read(self, job: Job, sha256: Sequence[str]) -> None:
-        """Raise FbragError `usage` where the job's documents were other files. sha256: digest of each file that was read now."""
+        """Raise FbragError `usage` if the job's documents were other files. sha256: digest of each file as read now."""
         before = self.documents.get(job.document)
         if before is not None and list(before) != list(sha256):
-            what = f"{_said(job.document)} has changed since {self.name} got rows of it"
+            what = f"{_said(job.document)} has changed since {self.name} was written"
             raise FbragError("usage", what, HINT_OTHER_FILE)
 
 
 def earlier(rows: Iterable[Row], settings: Mapping[str, object], name: str) -> Earlier:
-    """Return what the rows of an earlier run hold. settings: those of this run. name: name of the file, for the error.
+    """Return the content of an earlier run's rows. settings: those of this run. name: name of the file, for the error.
 
-    Raises FbragError `usage`, which names the difference, for rows of other settings, models or versions.
+    Raises FbragError `usage`, with the differences, for rows written with other settings, models or versions.
     """
     expected: dict[str, object] = {**json.loads(json.dumps(settings)), "versions": versions()}
     statuses, questions, documents, seen = dict[Key, str](), dict[Key, str](), dict[str, Sequence[str]](), set[str]()
@@ -182,29 +181,29 @@ def earlier(rows: Iterable[Row], settings: Mapping[str, object], name: str) -> E
             if row["sha256"]:
                 documents[document] = _texts(row["sha256"])
     except (KeyError, TypeError, AttributeError, ValueError):
-        raise FbragError("usage", f"{name} holds rows that lack a part", HINT_OTHER_FILE) from None
+        raise FbragError("usage", f"{name} is damaged: some rows are incomplete", HINT_OTHER_FILE) from None
     return Earlier(name, statuses, questions, documents)
 
 
 def _texts(value: object) -> list[str]:
-    """Return a list of texts as it is. Raises TypeError for another value."""
+    """Return a list of texts unchanged. Raises TypeError for any other value."""
     if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
         raise TypeError(value)
     return value
 
 
 def _compare(before: Mapping[str, object], now: Mapping[str, object], name: str) -> None:
-    """Raise FbragError `usage`, which names the first differences, for other settings."""
+    """Raise FbragError `usage`, with the first differences, if the settings differ."""
     found = []
     for each in dict.fromkeys((*before, *now)):
         if each not in now:
-            found.append(f"{each} ({_said(before[each])}) is gone")
+            found.append(f"{each} (was {_said(before[each])}) is no longer set")
         elif each not in before:
             found.append(f"{each} is new")
         elif before[each] != now[each]:
-            found.append(f"{each} was {_said(before[each])}, is {_said(now[each])}")
+            found.append(f"{each} {_said(before[each])}, now {_said(now[each])}")
     if found:
-        raise FbragError("usage", f"{name} holds rows of other settings: {'; '.join(found[:3])}", HINT_OTHER_FILE)
+        raise FbragError("usage", f"{name} was written with other settings ({'; '.join(found[:3])})", HINT_OTHER_FILE)
 
 
 def _said(value: object) -> str:

@@ -1,4 +1,4 @@
-"""The command line before it is parsed: the commands that it may name, and the words that errors take from it."""
+"""The command line before it is parsed: the names of the commands, and the few words that are needed early."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ COMMANDS: Mapping[str, str] = {
     "ask": "Answer a question from a document, and show the chunks that the answer rests on.",
     "explain": "Show every chunk's scores for a question, and why it was selected or not.",
     "chat": "Answer questions about documents, a line each; one may refer to those before it.",
-    "batch": "Answer many questions on many documents, a row each.",
+    "batch": "Answer many questions about many documents.",
     "ui": "Open a page in the browser that answers questions about documents.",
     "serve": "Keep models and documents loaded, and answer over HTTP.",
     "mcp": "Serve tools for agents over the Model Context Protocol, on stdin and stdout.",
     "skill": "Print a skill for agents: how to answer from documents with fbrag.",
-    "bench": "Measure how fast this machine loads models, scores a text, reads prompts and writes.",
+    "bench": "Measure model speed on this machine.",
     "doctor": "Check the installation, the GPU and the models.",
-    "eval": "Measure answers, evidence, tokens and time of one or several configurations on the same questions.",
-    "train": "Train the small parts of a method for a language model, which stays as it is.",
-    "models": "Fetch, list, verify and delete models.",
-    "config": "Read and change the configuration file.",
-    "cache": "The cache of texts, indexes and samples that makes the next question quick.",
+    "eval": "Evaluate methods and settings on a labeled dataset.",
+    "train": "Train the components that FIT-RAG and R2AG need.",
+    "models": "Download, list, verify and delete models.",
+    "config": "View and change settings.",
+    "cache": "View and clear the cache.",
 }
 
 _WITH_FORMATS = ("ask", "chat", "explain", "eval")
@@ -32,7 +32,7 @@ _FORM = re.compile(r"(?:--format(?:=|$)|-[aqvy]*f)(.*)")
 
 
 def value_of(option: str, arguments: Sequence[str]) -> str | None:
-    """Return the value of an option, as `--config X` or `--config=X`. The last one counts."""
+    """Return the last value of an option, given as `--config X` or `--config=X`."""
     value = None
     rest = iter(arguments)
     for argument in rest:
@@ -44,7 +44,7 @@ def value_of(option: str, arguments: Sequence[str]) -> str | None:
 
 
 def first_word(arguments: Sequence[str]) -> str | None:
-    """Return the first argument that is neither an option nor the value of one: the command."""
+    """Return the command: the first argument that is neither an option nor an option's value."""
     rest = iter(arguments)
     for argument in rest:
         if argument in ("--config", "--color"):
@@ -55,7 +55,8 @@ def first_word(arguments: Sequence[str]) -> str | None:
 
 
 def with_options_for_words(arguments: Sequence[str]) -> list[str]:
-    """Return `fbrag help ask` and `fbrag version` as `fbrag ask --help` and `fbrag --version`, other arguments as they are."""
+    """Turn `fbrag help ask` and `fbrag version` into `fbrag ask --help` and `fbrag --version`; return other arguments
+    unchanged."""
     found = [*arguments]
     if (word := first_word(arguments)) in ("help", "version"):
         found.remove(word)
@@ -64,8 +65,8 @@ def with_options_for_words(arguments: Sequence[str]) -> list[str]:
 
 
 def in_json(arguments: list[str]) -> bool:
-    """Return whether an error is JSON too: by the command line, else by FBRAG_FORMAT, else by the configuration file."""
-    flags = arguments[: arguments.index("--")] if "--" in arguments else arguments  # only these can be options
+    """Return whether errors are also printed as JSON: from the command line, else FBRAG_FORMAT, else the configuration file."""
+    flags = arguments[: arguments.index("--")] if "--" in arguments else arguments  # only those before "--" can be options
     if "--json" in flags:
         return True
     form, rest = "", iter(flags)
@@ -74,7 +75,7 @@ def in_json(arguments: list[str]) -> bool:
             form = found[1] or next(rest, "")
     command = first_word(flags)
     if command not in COMMANDS:
-        command = "ask"  # a word that is no command was meant for it
+        command = "ask"  # the default command
     if not form and command in _WITH_FORMATS:
         form = os.environ.get("FBRAG_FORMAT") or ("" if command == "eval" else _format_of_file(flags))
     return form in ("json", "jsonl")
@@ -87,6 +88,6 @@ def _format_of_file(flags: Sequence[str]) -> str:
 
     try:
         file = load(locate(value_of("--config", flags), os.environ), {"format": settings_of(OutputOptions)["format"]})
-    except FbragError:  # a file that cannot be read says nothing
+    except FbragError:  # an unreadable file sets nothing
         return ""
     return str(file.values.get("format", ""))

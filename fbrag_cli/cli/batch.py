@@ -1,4 +1,4 @@
-"""`fbrag batch`: many questions on many documents, a row each, resumable."""
+"""`fbrag batch`: answers many questions about many documents, one row each. Runs resume."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class BatchCommand(Options):
 
 @command(BatchCommand)
 def batch(console: Console, command: BatchCommand) -> int:
-    """Answer many questions on many documents, a row each.
+    """Answer many questions about many documents.
 
     \b
     Examples:
@@ -59,15 +59,15 @@ def batch(console: Console, command: BatchCommand) -> int:
       fbrag batch --jobs jobs.csv -o answers.csv --wide matrix.csv
       fbrag batch minutes/ --together -Q questions.txt | jq -r .answer
     \f
-    A run that was stopped goes on where it was, when it is started again; --html and --wide then hold all rows. Exit code 1: some
-    rows have an error.
-    With --engine ray, rows come document by document, in the order in which they are ready. All nodes have fbrag and Ray, and see
-    the documents by the same paths; each fetches models that it lacks. A worker has a GPU, if there is any, else --threads cores.
+    Rerun the same command to resume an interrupted run. --html and --wide always contain all rows. Exit code 1: some rows failed.
+
+    With --engine ray, rows arrive document by document, as each is done. All nodes need fbrag and Ray, and the documents at the
+    same paths; each downloads missing models. A worker gets a GPU if there is one, else --threads cores.
 
     Columns of CSV: id, document, question, status (answered, not_found, error), answer, location and quote of the sentence that
     shows it, proposed (what was not shown), confidence (0 to 1), unsure, absent, sources ("book.txt:3-9; report.pdf p. 12"),
-    answers (of --jobs, JSON), support, agreement, seconds, error. answers.csv is made at the end, and at a stop, from the rows in
-    answers.jsonl beside it, from which the next run goes on: it replaces what was changed in the CSV.
+    answers (of --jobs, JSON), support, agreement, seconds, error. answers.csv is made when the run ends or stops, from the rows
+    in answers.jsonl next to it, which the next run resumes. Changes to the CSV are overwritten.
     """
     if command.run.timeout:
         limit_time(command.run.timeout, console.cancellation)
@@ -91,7 +91,7 @@ def batch(console: Console, command: BatchCommand) -> int:
         settings = _settings(command, session, console, workers, at_once)
         is_local = workers is None and not any(map(is_server, session.names()))
         if is_local and (at_once or 1) > 1 and not session.on_gpu:
-            console.hint(f"--parallel {at_once} takes longer on a CPU than one question after the other")
+            console.hint(f"on a CPU, --parallel {at_once} is slower than --parallel 1")
         before = _before(output, jobs, settings, options)
         tally = Tally(line, [before.statuses[job.key] for job in jobs if job.key in before.statuses], len(jobs))
         listener = Listener(progress=tally.receive, cancellation=console.cancellation)
@@ -100,7 +100,7 @@ def batch(console: Console, command: BatchCommand) -> int:
         rows = _engine(command, session, settings, workers, console)
         with tally.told_of_a_stop(console, options.output):
             for row in rows(todo, listener=listener, before=before):
-                with console.cancellation.native():  # a row is written, shown and counted, or none of it
+                with console.cancellation.native():  # a row is written, shown and counted, or none of the three
                     output.write(row)
                     views.add(row)
                     n_errors = tally.add(row["status"])
@@ -110,9 +110,9 @@ def batch(console: Console, command: BatchCommand) -> int:
 
 
 def _without_own(options: BatchOptions, reading: DocumentSettings) -> DocumentSettings:
-    """Return settings that leave the files of the run out of the folder that they lie in.
+    """Return settings that exclude the run's own files from the folders that contain them.
 
-    Patterns hold for all folders: a file stays where another folder has one of its name, which would be left out too.
+    Patterns apply to all folders, so a file is not excluded if another folder has one of the same name.
     """
     folders, patterns = list(filter(os.path.isdir, options.documents)), list[str]()
     for path in map(os.path.realpath, filter(None, (options.questions, *options.own_files))):
@@ -126,14 +126,14 @@ def _without_own(options: BatchOptions, reading: DocumentSettings) -> DocumentSe
 
 
 def _jobs(command: BatchCommand, console: Console) -> list[Job]:
-    """Return the rows that are asked for. Raises FbragError `usage`, and as `read_jobs` and `find_files`."""
+    """Return the rows to answer. Raises FbragError `usage`, and the errors of `read_jobs` and `find_files`."""
     options = command.batch
     paths, named = list(options.documents), [options.questions, options.jobs, command.document.password_file, *options.documents]
     if named.count("-") > 1:
-        raise FbragError("usage", "'-' stands for stdin, which can be read only once", "name a file in place of one of them")
+        raise FbragError("usage", "'-' (stdin) is used twice", "use a file for one of them")
     if bool(options.jobs) == bool(options.questions):
         hint = "fbrag batch DOC... -Q questions.txt, or fbrag batch --jobs jobs.csv"
-        raise FbragError("usage", "either --questions FILE or --jobs FILE is needed", hint)
+        raise FbragError("usage", "use either --questions FILE or --jobs FILE", hint)
     stdin = open_stdin(console) if "-" in (options.questions, options.jobs) else None
 
     def progress(event: Event) -> None:
@@ -141,17 +141,17 @@ def _jobs(command: BatchCommand, console: Console) -> list[Job]:
 
     if options.jobs:
         if paths or options.together:
-            raise FbragError("usage", "--jobs names the documents itself", "leave out DOC and --together")
+            raise FbragError("usage", "--jobs cannot be combined with DOC or --together", "fbrag batch --jobs jobs.csv")
         jobs = read_jobs(options.jobs, stdin, progress)
     elif not paths:
-        raise FbragError("usage", "no document is named", "fbrag batch DOC... -Q questions.txt")
+        raise FbragError("usage", "no documents given", "fbrag batch DOC... -Q questions.txt")
     else:
         questions = read_questions(options.questions or "", stdin, progress)
         if not options.together:
             findings = find_files(paths, command.reading.include, command.reading.exclude)
             for warning in findings.warnings:
                 console.warning(warning)
-            own = set(map(os.path.realpath, filter(None, (options.questions, *options.own_files))))  # in a folder of documents
+            own = set(map(os.path.realpath, filter(None, (options.questions, *options.own_files))))  # may be in the folders
             files = [each.path for each in findings.files if each.path in paths or os.path.realpath(each.path) not in own]
             jobs = every([(path,) for path in files], questions)
         else:
@@ -185,7 +185,8 @@ def _settings(
 
 
 def _before(output: RowFile | _Stream, jobs: Sequence[Job], settings: BatchSettings, options: BatchOptions) -> Earlier:
-    """Return what the output holds of an earlier run, less the errors to be retried. Raises FbragError `usage`."""
+    """Return the rows of an earlier run in the output, without the failed ones if these are retried. Raises FbragError
+    `usage`."""
     name = str(sheet.rows_of(options.output))
     before = earlier(output.rows, settings.described(), name)
     before.check_jobs(jobs)
@@ -197,14 +198,15 @@ def _before(output: RowFile | _Stream, jobs: Sequence[Job], settings: BatchSetti
 
 
 def _cluster(command: BatchCommand) -> AbstractContextManager[Workers | None]:
-    """Return the Ray cluster that answers, None for this process. Raises FbragError `usage`, and as `on_ray.connected`."""
+    """Return the Ray cluster to run on, None for this process. Raises FbragError `usage`, and the errors of
+    `on_ray.connected`."""
     options = command.batch
     if options.engine == "local":
         if options.address:
-            raise FbragError("usage", "--address names a Ray cluster, and this process answers", "add --engine ray")
+            raise FbragError("usage", "--address only works with --engine ray", "add --engine ray")
         return nullcontext()
     if "-" in options.documents or command.document.password_file:
-        raise FbragError("usage", "stdin and passwords stay in this process", "leave out --engine ray, or name files")
+        raise FbragError("usage", "--engine ray cannot use stdin or passwords", "drop --engine ray, or name files")
     from fbrag_cli.batch.on_ray import connected
 
     return connected(options.address, command.models)
@@ -213,7 +215,7 @@ def _cluster(command: BatchCommand) -> AbstractContextManager[Workers | None]:
 def _engine(
     command: BatchCommand, session: Session, settings: BatchSettings, workers: Workers | None, console: Console
 ) -> Callable[..., Iterator[dict[str, Any]]]:
-    """Return what makes rows of jobs, given a listener and the rows before: this process, or the workers of a cluster."""
+    """Return the function that turns jobs into rows, in this process or on the workers of a cluster."""
     if workers is None:
         stdin = open_stdin(console) if "-" in command.batch.documents else None
         return partial(run.rows, session=session, settings=settings, stdin=stdin)
@@ -227,7 +229,7 @@ def _engine(
 
 
 class _Stream:
-    """stdout, a pipe or a device: it has no rows before those that are written. line: returns the line of a row."""
+    """stdout, a pipe or a device as an output, which has no earlier rows. line: returns the line for a row."""
 
     def __init__(self, stream: TextIO, line: Callable[[Row], str], head: str) -> None:
         self.rows: list[dict[str, Any]] = []
@@ -238,7 +240,7 @@ class _Stream:
         self._put(self._line(row))
 
     def keep(self, wanted: Callable[[Row], bool]) -> None:
-        """A stream has no rows to drop."""
+        """Do nothing: a stream has no rows to drop."""
 
     def _put(self, text: str) -> None:
         self._stream.write(text)
@@ -247,7 +249,7 @@ class _Stream:
 
 @contextmanager
 def open_rows_to(name: str, *, resume: bool) -> Iterator[RowFile | _Stream]:
-    """Open a file of rows, or a stream: stdout ("-"), a pipe, a device. The rows of a sheet are in the file beside it."""
+    """Open a row file or a stream: stdout ("-"), a pipe or a device. The rows of a CSV are in the file next to it."""
     if name == "-" or is_special(name):
         with open_output(name) as stream:
             if sheet.is_sheet(name):
@@ -262,7 +264,7 @@ def open_rows_to(name: str, *, resume: bool) -> Iterator[RowFile | _Stream]:
 
 
 class Tally:
-    """Counts rows by their status, and shows them as they come. before: the statuses of rows of an earlier run."""
+    """Counts rows by status, and shows the counts. before: the statuses of rows from an earlier run."""
 
     def __init__(self, line: ProgressLine, before: Sequence[str], total: int) -> None:
         self._line, self._total, self._n_before = line, total, len(before)
@@ -271,39 +273,38 @@ class Tally:
         self._show()
 
     def receive(self, event: Event) -> None:
-        """Show the messages of models that load, and then the count again."""
+        """Show model loading, then the count again."""
         of_the_run(self._line, but="answer")(event)
         if (event.stage, event.kind) == ("load", "done"):
             self._show()
 
     def add(self, status: str) -> int:
-        """Count a row. Return how many of this run have an error."""
+        """Count a row. Return how many rows of this run have failed."""
         self._counts[status] += 1
         self._show()
         return self._counts["error"] - self._n_errors_before
 
     def report(self, console: Console, output: str) -> int:
-        """Print how many rows have which status, and return the exit code."""
+        """Print the number of rows by status, and return the exit code."""
         self._line(Event("batch", "done"))
         counts, n_errors = self._counts, self._counts["error"]
         parts = [f"{counts['answered']:,} answered", f"{counts['not_found']:,} not found", plural(n_errors, "error")]
-        before = f", {self._n_before:,} of them before" if self._n_before else ""
-        name = "" if output == "-" else f" ({output})"
+        before = f" ({self._n_before:,} from an earlier run)" if self._n_before else ""
+        name = "" if output == "-" else f" → {output}"
         console.info(f"{plural(sum(counts.values()), 'row')}{before}: {', '.join(parts)}{name}")
         if n_errors and name:
-            console.hint("the same command with --retry-errors does the rows with an error again")
+            console.hint("add --retry-errors to rerun the failed rows")
         return ExitCode.NEGATIVE if n_errors else ExitCode.DONE
 
     @contextmanager
     def told_of_a_stop(self, console: Console, output: str) -> Iterator[None]:
-        """Say, where the block is stopped, how many rows there are and how the run goes on."""
+        """If the block is stopped, print how many rows there are and how to resume."""
         try:
             yield
         except (FbragError, KeyboardInterrupt, Terminated):
             self._line(Event("batch", "done"))
-            where = "were written" if output == "-" else f"are in {output}"
-            rest = "" if output == "-" else "; the same command goes on"
-            console.info(f"stopped: {sum(self._counts.values()):,} of {plural(self._total, 'row')} {where}{rest}")
+            rest = "" if output == "-" else f" to {output}. Run the same command to resume"
+            console.info(f"stopped: {sum(self._counts.values()):,} of {plural(self._total, 'row')} written{rest}")
             raise
 
     def _show(self) -> None:
@@ -312,23 +313,23 @@ class Tally:
 
 
 class Views:
-    """The rows as --html and --wide show them. matrix: None where neither is asked for, and nothing is kept."""
+    """Collects rows for --html and --wide. matrix: None if neither is given; then no row is kept."""
 
     def __init__(self, matrix: Matrix | None) -> None:
         self._matrix = matrix
         self.n_rows = 0
 
     def begin(self, jobs: Sequence[Job], rows: Sequence[Row]) -> None:
-        """Take in the rows of an earlier run. jobs: of this run, which make the order. Raises FbragError `usage`."""
+        """Add the rows of an earlier run. jobs: the jobs of this run, whose order counts. Raises FbragError `usage`."""
         if self._matrix is not None:
             for job in jobs:
                 self._matrix.name(sheet.cell(job.document), sheet.cell(job.question))
         try:
             for row in rows:
-                sheet.row_line(row)  # else a row that lacks a part would show when the run has ended
+                sheet.row_line(row)  # fails now on an incomplete row, not at the end of the run
                 self.add(row)
         except (AttributeError, LookupError, TypeError):
-            raise FbragError("usage", "the output holds rows that lack a part", HINT_OTHER_FILE) from None
+            raise FbragError("usage", "the output is damaged: some rows are incomplete", HINT_OTHER_FILE) from None
 
     def add(self, row: Row) -> None:
         self.n_rows += 1
@@ -338,17 +339,17 @@ class Views:
 
 @contextmanager
 def open_views(options: BatchOptions) -> Iterator[Views]:
-    """Open the sheet of -o, and the files of --html and --wide. They are written when the block ends, also where it is stopped
-    behind a row.
+    """Open the CSV of -o, and the files of --html and --wide. They are written when the block ends, even if it is stopped after a
+    row.
 
-    Raises FbragError `output` as `open_output`, and `usage` for stdout.
+    Raises FbragError `output` as `open_output` does, and `usage` for stdout.
     """
     taken = [os.path.realpath(options.output), os.path.realpath(sheet.rows_of(options.output))]
     for option, path in (("--html", options.html), ("--wide", options.wide)):
         if path == "-":
-            raise FbragError("usage", f"{option} -: stdout carries the rows", f"name a file: {option} FILE")
+            raise FbragError("usage", f"{option} cannot write to stdout, which has the rows", f"name a file: {option} FILE")
         if path and os.path.realpath(path) in taken:
-            raise FbragError("usage", f"{option} {path} is the file of another output", f"name another {option} FILE")
+            raise FbragError("usage", f"{option} {path} is already used for another output", f"choose another {option} FILE")
         taken += [os.path.realpath(path)] if path else []
     made = options.output if sheet.is_sheet(options.output) and not is_special(options.output) else None
     matrix = Matrix() if options.html or options.wide else None

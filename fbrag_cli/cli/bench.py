@@ -1,4 +1,4 @@
-"""`fbrag bench`: measures the speed of this machine with these models. `fbrag eval` measures quality."""
+"""`fbrag bench`: measures the speed of models on this machine. `fbrag eval` measures quality."""
 
 from __future__ import annotations
 
@@ -25,21 +25,25 @@ from fbrag_cli.text.table import align_columns
 
 SCHEMA = "fbrag.bench/1"
 
-_TOKENS, _SAMPLES = {"cpu": "1k", "gpu": "8k"}, {"cpu": 3, "gpu": 5}  # that Stage II reads and draws by default
-_WORDS = 150_000  # of the synthetic text: a long novel
+_TOKENS, _SAMPLES = {"cpu": "1k", "gpu": "8k"}, {"cpu": 3, "gpu": 5}  # read and drawn by Stage II by default
+_WORDS = 150_000  # in the synthetic text: a long novel
 
 
 class BenchOptions(Options):
     group = "Bench"
 
-    documents: list[str] = arguments("a document whose text is read (invented words)", "[DOC]")
-    tokens: str | None = knob(None, "lengths of prompts: 8k,32k (8k on a GPU, 1k on a CPU)", variables=(), metavar="N,…")
-    samples: int | None = knob(None, "samples written at once (5 on a GPU, 3 on a CPU)", metavar="K", minimum=1, maximum=64)
+    documents: list[str] = arguments("a document to read (default: invented words)", "[DOC]")
+    tokens: str | None = knob(
+        None, "prompt lengths, e.g. 8k,32k (default: 8k on a GPU, 1k on a CPU)", variables=(), metavar="N,…"
+    )
+    samples: int | None = knob(
+        None, "samples written at once (default: 5 on a GPU, 3 on a CPU)", metavar="K", minimum=1, maximum=64
+    )
     repeat: int = knob(3, "number of rounds", variables=(), minimum=1)
-    json: bool = knob(False, "one JSON object", group="Output", variables=())
+    json: bool = knob(False, "print JSON", group="Output", variables=())
     maximum: str | None = knob(
         None,
-        "exit 1 where a median is above: first_token=3s,load=1s",
+        "exit 1 if a median is above this, e.g. first_token=3s,load=1s",
         flags=("--max",),
         group="Output",
         variables=(),
@@ -49,7 +53,7 @@ class BenchOptions(Options):
 
 @command(BenchOptions, ModelSettings, RunOptions)
 def bench(console: Console, options: BenchOptions, models: ModelSettings, run: RunOptions) -> int:
-    """Measure how fast this machine loads models, scores a text, reads prompts and writes.
+    """Measure model speed on this machine.
 
     \b
     Examples:
@@ -61,7 +65,7 @@ def bench(console: Console, options: BenchOptions, models: ModelSettings, run: R
         limit_time(run.timeout, console.cancellation)
     most = _maximum(options.maximum)
     if len(options.documents) > 1:
-        raise FbragError("usage", f"one document is read, and there are {len(options.documents)}", "fbrag bench book.txt")
+        raise FbragError("usage", f"expected one document, got {len(options.documents)}", "fbrag bench book.txt")
     text = load(options.documents[0]).text if options.documents else synthetic(_WORDS)
     measures = Measures()
     with (
@@ -92,7 +96,7 @@ def _sizes(text: str) -> list[int]:
         found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)(k?)\s*", part, re.IGNORECASE)
         size = round(float(found[1]) * (1000 if found[2] else 1)) if found and len(found[1]) < 10 else 0
         if size < 1:
-            raise FbragError("usage", f"--tokens {text}: {part.strip()!r} is no number of tokens", "write it as 4k,8k")
+            raise FbragError("usage", f"--tokens {text}: expected numbers of tokens, got {part.strip()!r}", "for example 4k,8k")
         sizes.append(size)
     return sizes
 
@@ -104,14 +108,14 @@ def _maximum(text: str | None) -> dict[str, float]:
     for part in text.split(",") if text is not None else []:
         found = re.fullmatch(r"\s*(\w+)\s*=\s*(\d+(?:\.\d+)?)\s*s?\s*", part)
         if not found or found[1] not in timed:
-            what = f"--max {text}: {part.strip()!r} is not NAME=SECONDS"
-            raise FbragError("usage", what, f"names: {', '.join(timed)}; as --max first_token=3s")
+            what = f"--max {text}: expected NAME=SECONDS, got {part.strip()!r}"
+            raise FbragError("usage", what, f"for example first_token=3s (names: {', '.join(timed)})")
         most[found[1]] = float(found[2])
     return most
 
 
 def _table(measures: Measures) -> Iterator[str]:
-    """Yield a line for each measure: the median and the range of its rounds."""
+    """Yield a line per measure: the median and the range of its rounds."""
     rows = [("", "TOKENS", "MEDIAN", "RANGE", "UNIT")]
     model = None
     for each in measures:

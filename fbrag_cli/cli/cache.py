@@ -13,7 +13,7 @@ from fbrag_cli.text.printable import byte_size, dumps, printable, seconds_of
 from fbrag_cli.text.suggest import suggestion
 from fbrag_cli.text.table import align_columns
 
-HELP = """The cache of texts, indexes and samples that makes the next question quick. It may be deleted at any time.
+HELP = """View and clear the cache. It makes repeated questions fast, and is safe to delete.
 
 \b
 Examples:
@@ -23,7 +23,7 @@ Examples:
 
 cache = Group("cache", HELP)
 
-# Kinds that can be named even when the cache has no entry of them.
+# Kinds that --kind accepts even if the cache has no such entry.
 _KINDS = ("corpora", "documents", "embeddings", "listings", "pace", "samples")
 _ELSEWHERE = "set FBRAG_CACHE_DIR to another folder"
 
@@ -31,16 +31,16 @@ _ELSEWHERE = "set FBRAG_CACHE_DIR to another folder"
 class SizeOptions(Options):
     group = "Output"
 
-    json: bool = knob(False, "one JSON object", variables=())
+    json: bool = knob(False, "print JSON", variables=())
 
 
 class ClearOptions(Options):
     group = "Clear"
 
-    older_than: str | None = knob(None, "only entries not used for so long: 30d, 12h, 2w (all)", variables=(), metavar="AGE")
+    older_than: str | None = knob(None, "only entries unused for AGE: 30d, 12h, 2w (default: all)", variables=(), metavar="AGE")
     kind: str | None = knob(
         None,
-        "only entries of this kind, as 'fbrag cache size' lists it (all)",
+        "only entries of this kind, from 'fbrag cache size' (default: all)",
         variables=(),
         metavar="KIND",
         autocompletion=lambda: list(_KINDS),
@@ -49,20 +49,20 @@ class ClearOptions(Options):
 
 @cache.command()
 def dir_(console: Console) -> None:
-    """Print the folder of the cache, which may not exist yet. FBRAG_CACHE_DIR changes it.
+    """Print the folder of the cache, which need not exist. FBRAG_CACHE_DIR changes it.
 
     \b
     Examples:
       du -sh "$(fbrag cache dir)"
     """
     if is_nowhere(folder := cache_dir()):
-        raise FbragError("config", "this user has no home, and so no folder for the cache", _ELSEWHERE)
+        raise FbragError("config", "no cache: this user has no home directory", _ELSEWHERE)
     print(printable(str(folder)))
 
 
 @cache.command(SizeOptions)
 def size(console: Console, options: SizeOptions) -> None:
-    """Print the entries and bytes of each kind. Beyond the limit the least recently used entries are deleted.
+    """Print the number and bytes of entries by kind. Over the limit, the least recently used entries are deleted.
 
     \b
     Examples:
@@ -84,7 +84,7 @@ def size(console: Console, options: SizeOptions) -> None:
 
 @cache.command(ClearOptions)
 def clear(console: Console, options: ClearOptions) -> int:
-    """Delete cached entries; print the bytes freed. Asks on a terminal; 1 if the answer is no.
+    """Delete cached entries, and print the bytes freed. Asks on a terminal; exit code 1 if the answer is no.
 
     \b
     Examples:
@@ -94,30 +94,30 @@ def clear(console: Console, options: ClearOptions) -> int:
     """
     age = seconds_of(options.older_than, "mhdw") if options.older_than is not None else None
     if age is None and options.older_than is not None:
-        hint = "a number and m, h, d or w: minutes, hours, days, weeks, as 30d"
-        raise FbragError("usage", f"--older-than {options.older_than} is no time", hint)
+        what = f"--older-than {options.older_than}: expected a duration such as 30d, 12h or 2w"
+        raise FbragError("usage", what, "units: m (minutes), h, d, w")
     opened, kind = _cache(console), options.kind
     if kind is not None and kind not in (known := {*_KINDS, *opened.size()}):
-        hint = suggestion(kind, known, f"one of {', '.join(sorted(known))}")
-        raise FbragError("usage", f"there is no kind {kind} in the cache", hint)
+        hint = suggestion(kind, known, f"use one of {', '.join(sorted(known))}")
+        raise FbragError("usage", f"unknown cache kind {kind}", hint)
     sizes = [entry.bytes for entry in opened.entries(kind, age)]
     entries = f"{len(sizes)} {'entry' if len(sizes) == 1 else 'entries'} ({byte_size(sum(sizes))})"
-    if sizes and not console.confirms(f"delete {entries} of {opened.root}"):
-        console.info("nothing is deleted")
+    if sizes and not console.confirms(f"delete {entries} from {opened.root}"):
+        console.info("nothing deleted")
         return ExitCode.NEGATIVE
     try:
         print(opened.clear(kind, age))
     except OSError as error:
-        what = f"{error.filename or opened.root} cannot be deleted: {error.strerror}"
-        raise FbragError("output", what, "check the permissions, and that no fbrag is running") from None
+        what = f"could not delete {error.filename or opened.root}: {error.strerror}"
+        raise FbragError("output", what, "check the permissions, and stop other fbrag processes") from None
     return ExitCode.DONE
 
 
 def _cache(console: Console) -> Cache:
-    """Return the user's cache. Raises FbragError `config` for a folder that is not fbrag's, or cannot be read."""
+    """Return the user's cache. Raises FbragError `config` if the folder is not a cache or cannot be read."""
     found = Cache(cache_dir(), int(float(configured(console, "cache_limit")[0]) * 1e9))
     try:
         found.check_ours()
     except OSError as error:
-        raise FbragError("config", f"{found.root} is not used as a cache: {error.strerror}", _ELSEWHERE) from None
+        raise FbragError("config", f"{found.root} cannot be the cache: {error.strerror}", _ELSEWHERE) from None
     return found

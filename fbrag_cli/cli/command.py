@@ -1,9 +1,9 @@
-"""`command`: a function of groups of options becomes a command of Typer. It reads the values, and writes the help.
+"""`command`: turns a function of option groups into a Typer command, which reads the values and writes the help.
 
 @command(DocumentOptions, MethodOptions)
 def ask(console: Console, documents: DocumentOptions, method: MethodOptions) -> None: ...
 
-Typer reads the flags alone. A value comes from a flag or --set, else from a variable FBRAG_*, else from the configuration file.
+Typer reads only the flags. A value comes from a flag or --set, else from a variable FBRAG_*, else from the configuration file.
 """
 
 from __future__ import annotations
@@ -29,37 +29,43 @@ from fbrag_cli.text.suggest import suggestion
 from fbrag_cli.text.table import align_columns, columns_of, width_of
 from fbrag_cli.text.terminal import BOLD, wrap
 
-#: The commands that read the file. The others read of it what all commands have.
+#: The commands that use the whole file. The others read only the options that all commands have.
 READERS = ("ask", "explain", "chat", "batch", "mcp", "serve", "ui")
-_REPAIRING = ("config", "doctor")  # commands that report or mend a broken file have to start with one
+_REPAIRING = ("config", "doctor")  # commands that report or repair a broken file, so they must start with one
 
-#: The options that `--help` shows of a command with many, at most the ten that people need. Other commands show all of theirs.
+#: The options that `--help` shows for a command with many: the ten or so that most people need. Other commands show all.
 FIRST = {
-    "fbrag": "--version --quiet --verbose --offline --yes --config",
-    "ask": "--answer-only --json --html --output --pages --fast --thorough --more --large --small",
+    "fbrag": "--version",
+    "ask": "--answer-only --json --html --output --pages --fast --thorough --large --small",
     "explain": "--json --html --pages --limit --all --find --samples-text --text --large --small",
-    "chat": "--format --answer-only --fast --thorough --plain --large --small --gpu --quiet",
+    "chat": "--answer-only --json --sources --fast --thorough --large --small",
     "batch": "--questions --jobs --together --limit --output --html --wide --retry-errors --parallel --large",
-    "ui": "--port --include --exclude --large --small --gpu --idle --timeout",
-    "serve": "--host --port --token-file --open --json --large --small --gpu --timeout",
-    "mcp": "--allow --large --small --gpu --threads --offline --verbose --quiet --config",
-    "eval": "--limit --method --set --retrieval-only --output --json --compare --min --large",
-    "models pull": "--role --suggested --sha256 --dry-run --quiet --offline --yes",
-    "bench": "--json --tokens --repeat --max --large --small --gpu --threads --timeout",
+    "ui": "--port --password-file --include --exclude --large --small --idle",
+    "serve": "--host --port --token-file --open --json --large --small --idle",
+    "mcp": "--allow --large --small --offline --verbose",
+    "eval": "--limit --method --set --retrieval-only --output --json --compare --large",
+    "models pull": "--role --suggested --sha256 --dry-run --yes",
+    "models list": "--all --json",
+    "models rm": "--yes",
+    "bench": "--json --tokens --repeat --max --large --small --gpu",
+    "doctor": "--json --no-gpu-probe --offline",
+    "config show": "--origin --json",
+    "cache size": "--json",
+    "cache clear": "--older-than --kind --yes",
 }
 
 _ORDER = ("Jobs", "Output", "Document", "Method", "Explain", "Models", "Run", "Global")
-#: Groups of options whose heading is not their name and "options".
+#: The headings of option groups whose heading is not "NAME options".
 _HEADINGS = {
     ARGUMENTS: ARGUMENTS,
     "Jobs": "Job options",
-    "Explain": "Table options",
+    "Explain": "Display options",
     "Models": "Model options",
     "Global": "General options",
 }
-_ALL = "fbrag.help_all"  # where the context of a command keeps that all options are asked for
+_ALL = "fbrag.help_all"  # key in a command's context: --help-all was given
 _HEADING = re.compile(r"^(?:Usage:|(?: {2})?(?:Examples|Arguments|Commands):$|[A-Z][a-z ]*options[a-z ]*:$)", re.MULTILINE)
-_NAME = re.compile(  # of options, commands
+_NAME = re.compile(  # names of options and commands
     r"(?<=^ {2})(?:-\w, )?-[\w-]+(?: / --[\w-]+)?(?= {2}| [A-Z<]|$)|(?<=^ {2})[a-z]+(?= {2})",
     re.MULTILINE,
 )
@@ -69,14 +75,14 @@ _NAME = re.compile(  # of options, commands
 
 
 class _Flag(TyperOption):
-    """The option of a setting, which reads its value from the command line."""
+    """The command-line option of a setting."""
 
     def __init__(self, setting: Setting) -> None:
         self.setting = setting
         default = setting.shown_default
         super().__init__(
             param_decls=[setting.name, *setting.flags],
-            type_descriptor=cast(Any, None),  # what Typer would make of it is overridden below
+            type_descriptor=cast(Any, None),  # Typer's own type is overridden below
             is_flag=setting.kind is bool,
             multiple=setting.separator == " ",
             help=f"{setting.help} (default: {default})" if default else setting.help,
@@ -95,7 +101,7 @@ class _Flag(TyperOption):
 
 
 class _Argument(TyperArgument):
-    """The argument, or all arguments, of a command."""
+    """The argument of a command, or all of its arguments."""
 
     def __init__(self, setting: Setting) -> None:
         required = setting.option["required"]
@@ -131,9 +137,9 @@ def _offered(setting: Setting, ctx: Any, args: list[str], incomplete: str) -> li
 
 
 class _Helping:
-    """Gives a command of Typer its help, and the options that ask for it.
+    """Adds fbrag's help, and the options that show it, to a Typer command.
 
-    first: the options that `--help` shows, of a command that is not in `FIRST`; "" for all.
+    first: the options that `--help` shows for a command that is not in `FIRST`; "" for all.
     """
 
     first = ""
@@ -144,14 +150,14 @@ class _Helping:
         self.params += [_Flag(each) for each in settings_of(_HelpOptions).values()]
 
     def format_help_text(self, ctx: Any, formatter: Any) -> None:
-        """Write the text of the help. What follows a form feed is for --help-all."""
+        """Write the text of the help. Text after a form feed is only shown by --help-all."""
         text = inspect.cleandoc(self.help)
         formatter.write_paragraph()
         with formatter.indentation():
             formatter.write_text(text.replace("\f", "") if ctx.meta.get(_ALL) else text.partition("\f")[0].rstrip())
 
     def _write_options(self, ctx: Any, formatter: Any) -> int:
-        """Write the options in groups. Return how many of them are left out."""
+        """Write the options in groups. Return how many are hidden."""
         shown = None if ctx.meta.get(_ALL) else FIRST.get(ctx.command_path.removeprefix("fbrag "), self.first)
         groups: dict[str, list[tuple[str, str]]] = {}
         hidden = 0
@@ -175,11 +181,11 @@ class _Helping:
             with formatter.section("Commands"):
                 formatter.write_dl([*self.summaries().items()])
         if hidden:
-            formatter.write(f"\n`{ctx.command_path} --help-all` shows {plural(hidden, 'more option')}\n")
+            formatter.write(f"\nRun `{ctx.command_path} --help-all` for {plural(hidden, 'more option')}.\n")
 
 
 class Command(_Helping, TyperCommand):
-    """A command of fbrag: calls a function with the console, and a record for each group of options."""
+    """A command of fbrag: calls a function with the console and one record per group of options."""
 
     def __init__(self, function: Callable[..., Any], *groups: type[Any], name: str, first: str = "") -> None:
         self.function, self.groups, self.first = function, groups, first
@@ -202,7 +208,7 @@ class Command(_Helping, TyperCommand):
         flags = _given(root) | _given(ctx)
         flags |= {name: (root.params[name] or 0) + (ctx.params[name] or 0) for name in ("quiet", "verbose")}
         flags |= self._set(flags.pop("set", ()), f"{ctx.command_path} --set list")
-        root.obj = GlobalOptions(flags)  # how an error of a variable or of the file is told
+        root.obj = GlobalOptions(flags)  # how an error in a variable or in the file is printed
         of_variables = {name: effective(each, {}, os.environ) for name, each in self.settings.items()}
         environment = {name: each.value for name, each in of_variables.items() if each.origin != "default"}
         root.obj = GlobalOptions(environment, flags)
@@ -211,7 +217,7 @@ class Command(_Helping, TyperCommand):
         return self.function(root.obj.console(root.meta.get(CANCELLATION)), *(made(group, layers) for group in self.groups))
 
     def _of_file(self, command: str, *layers: Layer) -> Layer:
-        """Return the values of the configuration file that this command has. Warn of keys that no command has."""
+        """Return the file's values for the settings of this command. Warn of settings that no command has."""
         from fbrag_cli.storage.config_file import load, locate
 
         options = GlobalOptions(*layers)
@@ -232,15 +238,15 @@ class Command(_Helping, TyperCommand):
     # -- --set ---------------------------------------------------------------------------------------------------------------
 
     def _set(self, texts: Iterable[str], hint: str) -> Layer:
-        """Return the values that --set gives. Raises FbragError `usage`."""
+        """Return the values given with --set. Raises FbragError `usage`."""
         found: dict[str, Any] = {}
         for text in texts:
             name, sign, value = text.partition("=")
             setting = self.experts.get(name.strip().replace("-", "_"))
             if setting is None:
-                raise FbragError("usage", f"--set {name}: there is no such setting", self._meant(name, hint))
+                raise FbragError("usage", f"--set {name}: unknown setting", self._meant(name, hint))
             if not sign:
-                raise FbragError("usage", f"--set {name}: the value is missing", f"--set {name}={setting.metavar or 'VALUE'}")
+                raise FbragError("usage", f"--set {name}: missing value", f"--set {name}={setting.metavar or 'VALUE'}")
             found[setting.name] = setting.parse(value.strip(), f"--set {name}", hint)
         return found
 
@@ -250,7 +256,7 @@ class Command(_Helping, TyperCommand):
         return suggestion(name, [_hyphened(each) for each in self.experts], otherwise)
 
     def table(self, columns: int | None) -> str:
-        """Return the settings that --set takes, a line each: name, default, meaning."""
+        """Return the settings that --set takes as a table: name, default, meaning."""
         rows = [("NAME", "DEFAULT", "MEANING")]
         for name, each in sorted(self.experts.items()):
             words = f"{'|'.join(each.choices)}: " if each.choices else ""
@@ -265,21 +271,21 @@ def _hyphened(name: str) -> str:
 
 
 def _given(ctx: Any) -> dict[str, Any]:
-    """Return the values that stand on the command line."""
+    """Return the values given on the command line."""
     return {name: value for name, value in ctx.params.items() if value not in (None, [])}
 
 
 def command(*groups: type[Any], name: str = "", first: str = "") -> Callable[[Callable[..., Any]], Command]:
-    """Make a function `(console, *groups)` a command, which has its name.
+    """Decorator: turn a function `(console, *groups)` into a command of the same name.
 
-    A group is a class of `Options`, a dataclass of settings, or a record whose fields are such groups. first: the options that
-    `--help` shows, "" for those of `FIRST`, else all.
+    A group is a subclass of `Options`, a dataclass of settings, or a record whose fields are such groups. first: the options that
+    `--help` shows; "" for those in `FIRST`, or all if it has no entry.
     """
     return lambda function: Command(function, *groups, name=name or function.__name__.strip("_"), first=first)
 
 
 class Group(_Helping, TyperGroup):
-    """A command that has commands. Without any, it shows its help."""
+    """A command with subcommands. Without one, it shows its help."""
 
     def __init__(self, name: str, help: str, options: type[Options] | None = None, **about: Any) -> None:
         params = [_Flag(each) for each in settings_of(options).values()] if options else []
@@ -287,7 +293,7 @@ class Group(_Helping, TyperGroup):
         self._add_help()
 
     def command(self, *groups: type[Any], **about: str) -> Callable[[Callable[..., Any]], Command]:
-        """As `command`, of this group."""
+        """Like `command`, and add the command to this group."""
 
         def add(function: Callable[..., Any]) -> Command:
             made = command(*groups, **about)(function)
@@ -311,14 +317,14 @@ class Group(_Helping, TyperGroup):
 
 
 def _plain(argument: Any) -> str:
-    """Return an argument as the usage line names it: "KEY", "NAME...", "DOC... QUESTION"."""
+    """Return an argument as the usage line shows it: "KEY", "NAME...", "DOC... QUESTION"."""
     name: str = argument.metavar
     return name.strip("[]") if argument.nargs == 1 or "..." in name or "[" in name else f"{name}..."
 
 
 def print_help(text: str, stream: TextIO) -> None:
-    """Print a help text. Where the stream gets color (--color, FBRAG_COLOR, NO_COLOR, FORCE_COLOR), headings are bold and
-    underlined, and the names of options and commands bold."""
+    """Print a help text. If the stream gets color (--color, FBRAG_COLOR, NO_COLOR, FORCE_COLOR), headings are bold and
+    underlined, and the names of options and commands are bold."""
     mode: Any = value_of("--color", sys.argv[1:]) or os.environ.get("FBRAG_COLOR")
     if Console(color=mode if mode in ("always", "never") else "auto").colored(stream):
         text = _NAME.sub(lambda name: f"\x1b[{BOLD}m{name[0]}\x1b[0m", text)
@@ -341,7 +347,7 @@ class _HelpOptions(Options):
 
 
 def _list(ctx: Any, parameter: Any, given: list[str] | None) -> list[str] | None:
-    """Print the settings, where --set asks for them."""
+    """Print the settings if `--set list` asks for them."""
     if "list" in (given or ()) and not ctx.resilient_parsing:
         print(ctx.command.table(columns_of(sys.stdout)))
         ctx.exit()
@@ -353,7 +359,7 @@ class _SetOption(Options):
 
     set: list[str] = knob(
         (),
-        "another setting, as top-k=20, once for each; 'list' prints them",
+        "change another setting, e.g. top-k=20 (repeatable; 'list' prints all)",
         flags=("-s", "--set"),
         variables=(),
         metavar="NAME=VALUE",

@@ -1,4 +1,4 @@
-"""`fbrag config`: read and change the configuration file."""
+"""`fbrag config`: view and change settings."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fbrag_cli.settings import knob
 from fbrag_cli.storage.config_file import ConfigFile, load, locate, set_value, toml, unset_value
 from fbrag_cli.text.printable import dumps, printable
 
-HELP = """Read and change the configuration file.
+HELP = """View and change settings.
 
 \b
 Examples:
@@ -30,12 +30,12 @@ config = Group("config", HELP)
 class ShowOptions(Options):
     group = "Output"
 
-    origin: bool = knob(False, "add where each value comes from", variables=())
-    json: bool = knob(False, "one JSON object", variables=())
+    origin: bool = knob(False, "also show where each value comes from", variables=())
+    json: bool = knob(False, "print JSON", variables=())
 
 
 def _words(ctx: Any) -> list[str]:
-    """Return the words that the key on the command line takes, for tab completion."""
+    """Return the values that the setting on the command line takes, for tab completion."""
     key = find_key(ctx.params["key"])
     if key.metavar == "MODEL":
         return usable_models()
@@ -43,16 +43,18 @@ def _words(ctx: Any) -> list[str]:
 
 
 class KeyArgument(Options):
-    key: str = argument("a key of 'fbrag config show': gpu, large, sources", "KEY", autocompletion=lambda: list(known_keys()))
+    key: str = argument(
+        "a setting from 'fbrag config show': gpu, large, sources", "KEY", autocompletion=lambda: list(known_keys())
+    )
 
 
 class ValueArgument(Options):
-    value: str = argument("the value, as for the option", "VALUE", autocompletion=_words)
+    value: str = argument("the value, as for its option", "VALUE", autocompletion=_words)
 
 
 @config.command(ShowOptions)
 def show(console: Console, options: ShowOptions) -> None:
-    """Show every key with its value: from a variable FBRAG_*, else from the file, else the default.
+    """Show all settings and their values (from the environment, else the file, else the default).
 
     \b
     Examples:
@@ -70,7 +72,7 @@ def show(console: Console, options: ShowOptions) -> None:
         values = {name: {"value": each.value, "origin": origins[name]} for name, each in found.items()}
         print(dumps({"schema": "fbrag.config/1", "path": place, "values": values, "unknown": content.unknown}))
         return
-    lines = [f"# {name} is not set" if each.value is None else f"{name} = {toml(each.value)}" for name, each in found.items()]
+    lines = [f"# {name} = (default)" if each.value is None else f"{name} = {toml(each.value)}" for name, each in found.items()]
     width = max(map(len, lines))
     for line, origin in zip(lines, origins.values(), strict=True):
         print(printable(f"{line:<{width}}  # {origin}" if options.origin else line))
@@ -78,7 +80,7 @@ def show(console: Console, options: ShowOptions) -> None:
 
 @config.command(KeyArgument)
 def get(console: Console, argument: KeyArgument) -> int:
-    """Print the value of one key. Exit code 1 if it has none.
+    """Print the value of a setting. Exit code 1 if it has none.
 
     \b
     Examples:
@@ -95,7 +97,7 @@ def get(console: Console, argument: KeyArgument) -> int:
 
 @config.command(KeyArgument, ValueArgument)
 def set_(console: Console, argument: KeyArgument, value: ValueArgument) -> None:
-    """Write one key to the file; comments and everything else in it stay.
+    """Save a setting to the configuration file.
 
     \b
     Examples:
@@ -106,15 +108,15 @@ def set_(console: Console, argument: KeyArgument, value: ValueArgument) -> None:
     parsed = key.parse(value.value, key.name, code="config")
     file = _file_to_write(console)
     set_value(file, key.name, parsed)
-    console.info(f"{key.name} = {toml(parsed)} is in {file.path}", level=1)
+    console.info(f"saved {key.name} = {toml(parsed)} to {file.path}", level=1)
     for variable in key.variables:
         if os.environ.get(variable):
-            console.warning(f"{variable} is set, and overrides the file")
+            console.warning(f"{variable} is set and overrides the file")
 
 
 @config.command(KeyArgument)
 def unset(console: Console, argument: KeyArgument) -> None:
-    """Remove one key from the file, so that the default counts again.
+    """Remove a setting, which restores its default.
 
     \b
     Examples:
@@ -127,7 +129,7 @@ def unset(console: Console, argument: KeyArgument) -> None:
 
 @config.command()
 def path(console: Console) -> None:
-    """Print the path of the file, which may not exist yet; 'none' with --config none.
+    """Print the path of the file, which need not exist; 'none' with --config none.
 
     \b
     Examples:
@@ -140,4 +142,4 @@ def path(console: Console) -> None:
 def _file_to_write(console: Console) -> ConfigFile:
     if file := locate(console.config, os.environ):
         return file
-    raise FbragError("usage", "there is no file to write with --config none", "name a file, or leave --config out")
+    raise FbragError("usage", "--config none: no file to write", "name a file, or drop --config")

@@ -17,15 +17,15 @@ from fbrag_cli.text.terminal import BOLD, DIM, ERROR, wrap
 
 ColorMode = Literal["auto", "always", "never"]
 
-_MOST = 1000  # characters of a message
+_MOST = 1000  # characters per message
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Console:
-    """The global options as they apply to messages, and the request to stop. `main` makes one for each command.
+    """The global options that concern messages, and the cancellation. `main` makes one for each command.
 
-    verbosity: -2 (not even errors), -1 (errors only), 0, 1 (decisions and timings), 2 (llama.cpp's own log).
-    yes: accept every prompt. config: the configuration file of --config, or "none".
+    verbosity: -2 (not even errors), -1 (errors only), 0, 1 (decisions and timings), 2 (llama.cpp's own log). yes: answer yes to
+    every prompt. config: the file given with --config, or "none".
     """
 
     verbosity: int = 0
@@ -37,7 +37,7 @@ class Console:
     config: str | None = None
 
     def colored(self, stream: TextIO) -> bool:
-        """Return whether `stream` gets color: by --color, else NO_COLOR, else FORCE_COLOR, else on a terminal."""
+        """Return whether `stream` gets color: from --color, else NO_COLOR, else FORCE_COLOR, else whether it is a terminal."""
         if self.color != "auto":
             return self.color == "always"
         if os.environ.get("NO_COLOR"):
@@ -50,27 +50,27 @@ class Console:
         return self.bars and self.verbosity >= 0 and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
 
     def shows_preview(self) -> bool:
-        """Return whether a terminal shows what is known so far, dimmed, until the output takes its place."""
+        """Return whether to show a dimmed preview on the terminal until the output replaces it."""
         return self.shows_bars() and self.verbosity < 2 and self.colored(sys.stderr) and sys.stdout.isatty()
 
     def info(self, text: str, *, level: int = 0, dim: bool = False) -> None:
-        """Print one line on stderr, dim where it gets color; level 1 needs -v, level 2 -vv."""
+        """Print one line on stderr, dim if stderr gets color; level 1 needs -v, level 2 -vv."""
         if self.verbosity >= level:
             self._print("", one_line(text), DIM if dim else "")
 
     def report(self, event: Event) -> None:
-        """Print an event that is a sentence for the user, and nothing for others."""
+        """Print an event that is a sentence for the user; ignore others."""
         if say := {"note": self.info, "warning": self.warning, "hint": self.hint}.get(event.kind):
             say(event.text)
 
     def prompt(self, text: str) -> None:
-        """Print a question on stderr. The answer follows it on its line."""
+        """Print a question on stderr, without a line end."""
         print(wrap(one_line(text), columns_of(sys.stderr)), end=" ", file=sys.stderr, flush=True)
 
     def chosen(self, question: str, choices: Mapping[str, str], default: str) -> str | None:
-        """Ask the user for a key of `choices` (what each one means), and return it.
+        """Ask the user for a key of `choices` (key -> its meaning), and return it.
 
-        Enter takes the default. None: the input ended.
+        Enter selects the default. None: the input ended.
         """
         columns = columns_of(sys.stderr)
         print(wrap(one_line(question), columns), file=sys.stderr)
@@ -86,11 +86,11 @@ class Console:
                 return answer
 
     def confirms(self, what: str) -> bool:
-        """Ask the user whether to do `what`; with -y the answer is yes. Raises FbragError `usage` off a terminal."""
+        """Ask the user whether to do `what`; with -y the answer is yes. Raises FbragError `usage` if there is no terminal."""
         if self.yes:
             return True
         if not (sys.stdin.isatty() and sys.stderr.isatty()):
-            raise FbragError("usage", f"nobody can be asked whether to {what}", "add -y")
+            raise FbragError("usage", f"confirmation needed to {what}", "pass -y to confirm")
         self.prompt(f"{what}? [y/N]")
         return sys.stdin.readline().strip().lower() in ("y", "yes")
 
@@ -103,16 +103,16 @@ class Console:
             self._print("hint", _shortened(one_line(text)), BOLD)
 
     def error(self, error: FbragError) -> None:
-        """Print `error: what and where`, then `hint: what to do`, a line each."""
+        """Print `error: what and where`, and on a second line `hint: what to do`."""
         if self.verbosity >= -1:
             self._print("error", _shortened(one_line(error.message)), ERROR)
             if error.hint:
                 self._print("hint", _shortened(one_line(error.hint)), BOLD)
 
     def _print(self, label: str, text: str, style: str) -> None:
-        """Print a line on stderr, broken between words on a terminal; not a hint, whose command is to be pasted.
+        """Print a line on stderr, wrapped between words on a terminal. A hint is not wrapped, so that its command can be pasted.
 
-        style: of the label; of the whole line without one.
+        style: of the label; without a label, of the whole line.
         """
         said = wrap(f"{label}: {text}" if label else text, None if label == "hint" else columns_of(sys.stderr))
         if style and self.colored(sys.stderr):
@@ -122,5 +122,5 @@ class Console:
 
 
 def _shortened(line: str) -> str:
-    """Return a line without its middle where it is long, as one that repeats an argument of 100 kB."""
+    """Return a line, without its middle if it is long (such as a message that repeats an argument of 100 kB)."""
     return line if len(line) <= _MOST else f"{line[: _MOST // 2]} … {line[-_MOST // 2 :]}"

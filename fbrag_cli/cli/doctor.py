@@ -1,4 +1,4 @@
-"""`fbrag doctor`: check the installation and print a fix for what does not work."""
+"""`fbrag doctor`: check the installation, and print a fix for each problem."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from fbrag_cli.text.table import columns_of
 from fbrag_cli.text.terminal import BOLD, ERROR, Styled
 
 _STYLES = {"ok": "", "warn": BOLD, "fail": ERROR}
-_MARGIN = "      "  # before what goes on below a finding, and its fix
+_MARGIN = "      "  # before the further lines of a finding, and its fix
 
 
 class DoctorOptions(Options):
     group = "Output"
 
-    json: bool = knob(False, "one JSON object", variables=())
-    no_gpu_probe: bool = knob(False, "leave GPUs and their drivers alone", group="Run")
+    json: bool = knob(False, "print JSON", variables=())
+    no_gpu_probe: bool = knob(False, "skip the GPU checks", group="Run")
 
 
 @command(DoctorOptions)
@@ -57,13 +57,13 @@ def _situation(console: Console, options: DoctorOptions) -> Any:
     file, keys = locate(console.config, os.environ), known_keys()
     try:
         config = load(file, keys)
-    except FbragError:  # one of the findings
+    except FbragError:  # a finding of its own
         config = Config({})
 
     def value(name: str) -> Any:
         try:
             return value_of(keys[name], config, os.environ).value
-        except FbragError:  # a variable that does not fit: another finding
+        except FbragError:  # an invalid variable: another finding
             return keys[name].default
 
     return DoctorInput(
@@ -84,7 +84,7 @@ def _situation(console: Console, options: DoctorOptions) -> Any:
 
 
 def known_variables() -> set[str]:
-    """Return the variables FBRAG_* that something reads: those of the options of all commands, and four that are no option's."""
+    """Return the names of all variables FBRAG_* in use: those of all commands' options, and four others."""
     from fbrag_cli.cli.main import Commands
 
     found = {"FBRAG_CONFIG", "FBRAG_MODELS_DIR", "FBRAG_CACHE_DIR", "FBRAG_KEY"}
@@ -100,5 +100,5 @@ def _print(check: Any, *, colored: bool) -> None:
     line = Styled().add(f"{check.status:<4}", _STYLES[check.status]).add(f"  {check.name:<16}  {one_line(check.finding)}")
     print(*line.lines(columns, margin=_MARGIN, colored=colored), sep="\n")
     if check.fix:
-        print(f"{_MARGIN}fix: {one_line(check.fix)}")  # on one line: a command in it can be pasted
+        print(f"{_MARGIN}fix: {one_line(check.fix)}")  # unwrapped, so that a command in it can be pasted
     sys.stdout.flush()

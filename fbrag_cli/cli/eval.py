@@ -1,4 +1,4 @@
-"""`fbrag eval`: measures quality, tokens and time of methods, models and settings, on questions with known answers."""
+"""`fbrag eval`: measures quality, tokens and time of methods, models and settings on questions with known answers."""
 
 from __future__ import annotations
 
@@ -35,69 +35,75 @@ if TYPE_CHECKING:
 
     Comparison = Callable[[Sequence[Result]], Report]
 
-_LISTS = "several, parted by commas, are compared"
+_LISTS = "separate several with commas to compare them"
 _LISTED: Any = {"separator": ","}
 
 
 class EvalOptions(Options):
     group = "Compare"
 
-    arguments: list[str] = arguments("files of questions (JSONL, plain or gzip), or folders of them", "DATA...", required=True)
-    limit: int | None = knob(None, "rows of each file, drawn by --seed (all)", group="Data", minimum=1)
-    seed: int = knob(0, "seed of the rows and the samples (0)", group="Data", minimum=0, varies="")
+    arguments: list[str] = arguments(
+        "files of questions (JSON Lines, plain or gzip), or folders of them", "DATA...", required=True
+    )
+    limit: int | None = knob(None, "use N rows of each file, drawn by --seed (default: all)", group="Data", minimum=1)
+    seed: int = knob(0, "random seed for the rows and the samples (default: 0)", group="Data", minimum=0, varies="")
     method: list[str] = knob(
         (DEFAULT,), f"{', '.join(names())}; {_LISTS}", metavar="NAMES", autocompletion=method_list, varies="", **_LISTED
     )
     preset: list[str] = knob(
         (PLAIN,),
-        f"settings of 'fbrag ask --fast' and the like: {', '.join((PLAIN, *PRESETS))}; {_LISTS} ({PLAIN})",
+        f"settings of 'fbrag ask --fast' and so on: {', '.join((PLAIN, *PRESETS))}; {_LISTS} (default: {PLAIN})",
         choices=(PLAIN, *PRESETS),
         metavar="NAMES",
         varies="",
         **_LISTED,
     )
-    preset_fast: bool = knob(False, "short for --preset fast", flags=("--fast",), variables=())
-    preset_thorough: bool = knob(False, "short for --preset thorough", flags=("--thorough",), variables=())
+    preset_fast: bool = knob(False, "same as --preset fast", flags=("--fast",), variables=())
+    preset_thorough: bool = knob(False, "same as --preset thorough", flags=("--thorough",), variables=())
     retriever: list[str] = knob((DEFAULT_RETRIEVER,), RETRIEVER, metavar="NAMES", varies="", **_LISTED)
     chunk_words: int | None = knob(None, CHUNK_WORDS, minimum=1)
-    retrieval_only: bool = knob(False, "answer nothing: needs no large model", group="Run", variables=())
+    retrieval_only: bool = knob(False, "measure retrieval only (no large model needed)", group="Run", variables=())
     prompts: str | None = knob(
         None,
-        "a benchmark's prompts and limits in place of ours: JSON, by data set; FILE:NAME for one set's",
+        "use a benchmark's prompts and limits from a JSON file, by dataset (FILE:NAME for one dataset)",
         group="Run",
         metavar="FILE",
     )
-    max_tokens: int | None = knob(None, "length limit of an answer (that of --prompts, else 64)", group="Run", minimum=1)
+    max_tokens: int | None = knob(
+        None, "limit the length of an answer, in tokens (default: from --prompts, else 64)", group="Run", minimum=1
+    )
     abstain: bool | None = knob(
         None,
-        "check each answer, and measure how often it is declined (where a data set has rows without an answer)",
+        "check each answer, and measure abstention (default: for datasets with unanswerable questions)",
         flags=("--abstain/--no-abstain",),
         group="Run",
     )
     output: str = knob(
-        "eval.jsonl", "file of rows, written as they come", flags=("-o", "--output"), group="Output", metavar="FILE"
+        "eval.jsonl", "write the rows to FILE as they arrive", flags=("-o", "--output"), group="Output", metavar="FILE"
     )
-    restart: bool = knob(False, "begin anew, whatever the output file holds", group="Run", variables=())
+    restart: bool = knob(False, "start over and overwrite the output file", group="Run", variables=())
     compare: str | None = knob(
         None,
-        "paired differences from a configuration of this run, by its label, or from another file of rows",
+        "compare with this configuration, or with the rows in FILE (paired differences)",
         group="Output",
         variables=(),
         metavar="NAME|FILE",
     )
-    plots: str | None = knob(None, "folder for figures of the rows, PNG and SVG", group="Output", variables=(), metavar="FOLDER")
+    plots: str | None = knob(
+        None, "write figures of the rows to FOLDER (PNG and SVG)", group="Output", variables=(), metavar="FOLDER"
+    )
     minimum: str | None = knob(
         None,
-        "exit 1 where a mean is lower: f1=0.4,evidence_recall=0.8",
+        "exit 1 if a mean is below this, e.g. f1=0.4,evidence_recall=0.8",
         flags=("--min",),
         group="Output",
         variables=(),
         metavar="NAME=X,…",
     )
     format: Literal["text", "md", "json"] = knob(
-        "text", "form of the report", flags=("-f", "--format"), group="Output", ignored=("jsonl",)
+        "text", "report format", flags=("-f", "--format"), group="Output", ignored=("jsonl",)
     )
-    json: bool = knob(False, "short for --format json", group="Output", variables=())
+    json: bool = knob(False, "same as --format json", group="Output", variables=())
 
     @property
     def form(self) -> str:
@@ -105,7 +111,7 @@ class EvalOptions(Options):
 
     @property
     def presets(self) -> list[str]:
-        """The presets of --preset, and those of --fast and --thorough."""
+        """The presets given with --preset, --fast and --thorough."""
         named = [name for name, given in (("fast", self.preset_fast), ("thorough", self.preset_thorough)) if given]
         return list(dict.fromkeys([*([] if named and [*self.preset] == [PLAIN] else self.preset), *named]))
 
@@ -120,7 +126,7 @@ class EvalCommand(Options):
 
 @command(EvalCommand)
 def eval(console: Console, command: EvalCommand) -> int:
-    """Measure answers, evidence, tokens and time of one or several configurations on the same questions.
+    """Evaluate methods and settings on a labeled dataset.
 
     \b
     Examples:
@@ -156,14 +162,14 @@ def eval(console: Console, command: EvalCommand) -> int:
 def _report(
     output: Path, options: EvalOptions, comparison: Comparison | None, minimum: dict[str, float], console: Console
 ) -> int:
-    """Print the report over the rows of `output`. Return exit code 1 where a mean is below its minimum."""
+    """Print the report on the rows of `output`. Return exit code 1 if a mean is below its minimum."""
     from fbrag_cli.evaluation import report, results, tables
 
     rows = results.read_results(output)
     reports = [report.summarise(rows)]
     try:
         reports += [comparison(rows)] if comparison else []
-    finally:  # whatever becomes of the comparison
+    finally:  # even if the comparison fails
         if options.form == "text":
             width = shutil.get_terminal_size((120, 24)).columns
             print("\n\n".join(tables.as_text(each, width) for each in reports))
@@ -180,17 +186,18 @@ def _report(
 
 
 def _check(options: EvalOptions, configurations: Sequence[Configuration]) -> None:
-    """Check, before the work, that the report will be possible. Raises FbragError `usage`."""
+    """Check, before the run, that the report will be possible. Raises FbragError `usage`."""
     asking = [each.method.name for each in configurations if each.method.needs_large]
     if options.retrieval_only and asking:
-        what = f"--retrieval-only asks no large model, and {asking[0]} asks it before it retrieves"
-        raise FbragError("usage", what, "leave --retrieval-only out, or the method")
+        what = f"--retrieval-only cannot be combined with {asking[0]}, which needs the large model to retrieve"
+        raise FbragError("usage", what, "drop one of them")
     if options.plots and find_spec("matplotlib") is None:
-        raise FbragError("usage", "plots need matplotlib, which is not installed", extra("plots"))
+        raise FbragError("usage", "--plots needs matplotlib, which is not installed", extra("plots"))
 
 
 def _comparison(options: EvalOptions, configurations: Sequence[Configuration]) -> Comparison:
-    """Return the function that --compare calls on the rows. Raises FbragError `usage` where it will fail on those of this run."""
+    """Return the function that compares the rows for --compare. Raises FbragError `usage` if it would fail on the rows of this
+    run."""
     from fbrag_cli.evaluation import report, results
 
     baseline, output = str(options.compare), Path(options.output)
@@ -205,7 +212,7 @@ def _comparison(options: EvalOptions, configurations: Sequence[Configuration]) -
 
 
 def _draw(rows: Sequence[Result], comparisons: Sequence[Report], folder: Path, console: Console) -> None:
-    """Write the plots that the rows can fill, and one of the differences of a comparison."""
+    """Write the plots that the rows support, and a plot of the differences if there is a comparison."""
     from fbrag_cli.evaluation import plots
 
     try:

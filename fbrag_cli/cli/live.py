@@ -1,4 +1,4 @@
-"""What stderr shows while work runs: one changing line, the preview of an answer above it, and bars for longer work."""
+"""Progress on stderr: one changing line, a preview of the answer above it, and bars for longer work."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ if TYPE_CHECKING:
     from fbrag_cli.corpus import Passage
 
 SHOW_AFTER_SECONDS = 1.0
-_COUNTED = ("read", "index", "embed", "eval", "batch", "bench", "train")  # files, pages, chunks, rows or prompts
+_COUNTED = ("read", "index", "embed", "eval", "batch", "bench", "train")  # stages that count files, chunks, rows …
 _UNITS = {"embed": "chunks"}
-_RATE_OVER = 900.0  # seconds of which the rate of counted things is the mean: a row may take a minute
-_DRAWN_EVERY = 0.1  # seconds, at most
-_TICK = 0.5  # seconds between two looks at the clock, so that the seconds that are left count down
+_RATE_OVER = 900.0  # seconds over which a rate is averaged: a row may take a minute
+_DRAWN_EVERY = 0.1  # seconds
+_TICK = 0.5  # seconds between updates of the time left
 
 _DIM, _END = "\x1b[2m", "\x1b[0m"
-_HEADING = "Nearest to the question:"
-_UNCHECKED = "unchecked: "
+_HEADING = "Best keyword matches so far:"
+_UNCHECKED = "draft (not yet checked): "
 _MARGIN = "    "
-_MOST_LINES = 4  # of a sentence
+_MOST_LINES = 4  # per sentence
 
 
 @contextmanager
 def progress_line(console: Console) -> Iterator[ProgressLine]:
-    """Yield a listener that shows one changing line on a terminal; with -v it prints a line for each finished stage.
+    """Yield a listener that shows one changing line on a terminal; with -v it prints a line per finished stage.
 
-    On a terminal without bars (--no-progress, TERM=dumb) it prints a plain line where a stage begins.
+    On a terminal without bars (--no-progress, TERM=dumb) it prints a plain line when a stage begins.
     """
     line = ProgressLine(console)
     try:
@@ -53,9 +53,9 @@ def progress_line(console: Console) -> Iterator[ProgressLine]:
 
 
 class ProgressLine:
-    """The listener. What it shows of one question may be set before that runs.
+    """The listener of `progress_line`. Its forecast and preview may be set before each question.
 
-    forecast: of the seconds that are left. preview: None for the line alone.
+    forecast: of the seconds left. preview: None to show only the line.
     """
 
     def __init__(self, console: Console) -> None:
@@ -68,7 +68,7 @@ class ProgressLine:
         self._spoken: set[str] = set()
         self._drawn = 0.0
         self._bar: Bar | None = None
-        self._lock, self._closed = RLock(), Flag()  # the clock draws from a thread of its own
+        self._lock, self._closed = RLock(), Flag()  # the clock draws from another thread
         self._clock: Thread | None = None
 
     def __call__(self, event: Event) -> None:
@@ -83,7 +83,7 @@ class ProgressLine:
                 self._follow(event)
 
     def clear(self) -> None:
-        """Erase all that is shown. The next event shows it again."""
+        """Erase everything shown. The next event shows it again."""
         with self._lock:
             if self._bar is not None:
                 self._bar.clear()
@@ -92,7 +92,7 @@ class ProgressLine:
             self._status, self._drawn = "", 0.0
 
     def close(self) -> None:
-        """Erase all that is shown, for good."""
+        """Erase everything shown, for good."""
         self._closed.set()
         self.clear()
 
@@ -108,9 +108,9 @@ class ProgressLine:
         elif event.kind == "progress" and event.stage in _COUNTED:
             self._count(event, label)
         elif event.kind == "progress" and event.total:
-            self._set(f"{label}: {100 * event.done / event.total:.0f} % read", at_once=True)
+            self._set(f"{label}: {100 * event.done / event.total:.0f}% read", at_once=True)
         elif event.kind == "written" and event.stage == "forward":
-            self._set(f"writing {event.text}, {event.done:.0f} of {event.total:.0f} tokens")
+            self._set(f"{label}: writing {event.text} ({event.done:.0f} of {event.total:.0f} tokens)")
         elif event.kind == "text" and event.stage == "answer":
             self._answer += event.text
             self._set(f"{label}: {plural(len(self._answer.split()), 'word')}")
@@ -118,21 +118,21 @@ class ProgressLine:
             self._end(label, now - self._started.get(event.stage, now))
 
     def _begin(self, label: str) -> None:
-        """Show that a stage begins. A plain line says it once."""
+        """Show that a stage has begun. A plain line is printed only once."""
         self._set(label, at_once=True)
         if self._console.verbosity == 0 and sys.stderr.isatty() and not self._console.shows_bars() and label not in self._spoken:
             self._spoken.add(label)
             self._console.info(label + self._left(", "))
 
     def _end(self, label: str, seconds: float) -> None:
-        """Show that a stage is over. The preview stays for the next one, unless a bar or a line has to stand where it does."""
+        """Show that a stage is over. The preview stays for the next stage, unless a bar or a line needs its place."""
         if self._bar is not None or self._console.verbosity >= 1 or not self.preview:
             self.clear()
         self._status = ""
         self._console.info(f"{label}: {seconds:.1f} s", level=1)
 
     def _count(self, event: Event, label: str) -> None:
-        """Show a bar, once the stage has taken a second and is not yet done."""
+        """Show a bar once the stage has taken a second and is not done."""
         unit = event.text or _UNITS.get(event.stage, "pages")
         if self._bar is None:
             waited = perf_counter() - self._started.setdefault(event.stage, perf_counter())
@@ -167,7 +167,7 @@ class ProgressLine:
                     self._draw()
 
     def _left(self, separator: str) -> str:
-        """Return the seconds that are left, in words; "" where they are not known."""
+        """Return the seconds left, in words; "" if they are unknown."""
         seconds = self.forecast.left()
         if seconds is None or seconds < 0.5:
             return ""
@@ -175,11 +175,11 @@ class ProgressLine:
 
 
 class Region:
-    """Lines that are drawn over each other on `stream`, a terminal. The cursor stays at the end of the last one.
+    """Lines that are redrawn in place on `stream`, a terminal. The cursor stays at the end of the last line.
 
-    Each line fits the terminal's width, and there are fewer lines than rows: the first one can be reached by moving up. A line
-    alone needs no control sequence but the carriage return. Where a terminal was made narrower, it may have wrapped what was
-    drawn before; some of that then stays above, since moving up too far would erase the output of others.
+    Each line fits the terminal's width, and there are fewer lines than rows, so that moving up reaches the first one. A single
+    line needs only a carriage return. If the terminal was made narrower, it may have wrapped lines drawn before; some of them
+    then stay above, because moving up too far would erase other output.
     """
 
     def __init__(self, stream: TextIO) -> None:
@@ -196,7 +196,7 @@ class Region:
         return max(1, (columns or 80) - 1), max(1, (rows or 24) - 1)
 
     def draw(self, dimmed: Sequence[str], last: str) -> None:
-        """Show the lines `dimmed`, and below them `last`, in place of what is shown. They are printable, and fit `size`."""
+        """Show the lines `dimmed`, and `last` below them, instead of the current ones. All are printable and fit `size`."""
         columns, rows = self.size
         lines = [*dimmed[: rows - 1], last]
         shown = tuple(shorten(line, columns) for line in lines)
@@ -208,30 +208,30 @@ class Region:
             self._shown = shown
 
     def erase(self) -> None:
-        """Erase the lines; the cursor is where the first one began."""
+        """Erase the lines, and leave the cursor where the first one began."""
         if self._shown:
             self._stream.write(self._erasure())
             self._stream.flush()
             self._shown = ()
 
     def _erasure(self, same: int = 0) -> str:
-        """Return what erases all lines but the first `same`."""
+        """Return the control sequence that erases all lines but the first `same`."""
         if (up := len(self._shown) - 1 - same) > 0:
             return f"\r\x1b[{up}A\x1b[J"
         return f"\r{' ' * width_of(self._shown[-1])}\r" if self._shown else ""
 
 
 class Preview:
-    """The nearest chunks and the unchecked answer to a query, as lines that fit a terminal."""
+    """The chunks that match a query best, and the answer before its check, as lines that fit a terminal."""
 
     def __init__(self, query: Query) -> None:
         self._query = query
         self._positions: tuple[int, ...] = ()
         self._answer = ""
-        self._nearest: tuple[int, list[list[str]]] = (0, [])  # columns, and the lines of each chunk that fit them
+        self._nearest: tuple[int, list[list[str]]] = (0, [])  # columns, and the lines of each chunk at that width
 
     def update(self, event: Event) -> None:
-        """Take up what the event says of the chunks or of the answer."""
+        """Update the chunks or the answer from an event."""
         if event.kind == "ranked":
             self._positions, self._nearest = event.positions, (0, [])
         elif event.stage == "answer" and event.kind == "start":
@@ -242,7 +242,7 @@ class Preview:
     def lines(self, columns: int, rows: int) -> list[str]:
         """Return printable lines: at most `rows`, each within `columns` unless a single word is wider.
 
-        Where there is no room for all of them, the end of the answer comes first.
+        If there is no room for all, the end of the answer has priority.
         """
         answer = self._wrapped_answer(columns)[-rows:] if rows > 0 else []
         shown = [_HEADING]
@@ -274,7 +274,7 @@ class Preview:
 
 
 def _nearest_lines(chunk: Passage, weights: Mapping[str, float], columns: int) -> Iterator[str]:
-    """Yield the place of the sentence of a chunk that shares most with the question, and that sentence, in lines of `columns`.
+    """Yield the location of a chunk's sentence that matches the question best, then that sentence, in lines of `columns`.
 
     weights: the score of each term of the question in this chunk.
     """
@@ -295,8 +295,8 @@ def _nearest_lines(chunk: Passage, weights: Mapping[str, float], columns: int) -
 def download_bar(console: Console) -> Iterator[Progress]:
     """Yield a listener for the stages "download" and "verify" (bytes).
 
-    It shows a bar with rate and time left, on a terminal and for work of more than a second, and prints a line for each model
-    that is done. No bar outlives its model, or the block.
+    On a terminal it shows a bar with rate and time left for work of more than a second. It prints a line per finished model. A
+    bar is erased when its model or the block is done.
     """
     bars = _Bars(console)
     try:
@@ -339,7 +339,7 @@ class _Bars:
 
 
 class Bar:
-    """A bar with rate and time left, until `clear`. of_bytes: whether it counts bytes, not units such as files or pages."""
+    """A bar with rate and time left, shown until `clear`. of_bytes: whether it counts bytes, not units such as files or pages."""
 
     def __init__(self, console: Console, label: str, *, of_bytes: bool = False) -> None:
         from rich import progress
@@ -357,7 +357,7 @@ class Bar:
             console=Terminal(stderr=True, no_color=not console.colored(sys.stderr)),
             transient=True,
             speed_estimate_period=30 if of_bytes else _RATE_OVER,
-            redirect_stdout=False,  # data belongs on stdout
+            redirect_stdout=False,  # stdout is for data
         )
         self._task = self._bar.add_task(label, total=None, unit="", rate="")
         self._bar.start()
@@ -371,7 +371,7 @@ class Bar:
 
 
 def _rate(per_second: float) -> str:
-    """Return a rate in the unit of time in which it is no fraction: "12/s", "7/min", "48/h"."""
+    """Return a rate in a unit of time in which it is not a fraction: "12/s", "7/min", "48/h"."""
     if per_second >= 1:
         return f"{per_second:,.0f}/s"
     return f"{60 * per_second:.0f}/min" if per_second >= 0.1 else f"{3600 * per_second:.0f}/h"

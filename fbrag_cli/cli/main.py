@@ -1,4 +1,4 @@
-"""The entry point: registers the commands, and turns every error and signal into one line and an exit code."""
+"""The command line's entry point: registers the commands, and turns every error and signal into one line and an exit code."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from fbrag_cli.errors import ExitCode, FbragError, lacking
 from fbrag_cli.generation.process import set_environment
 from fbrag_cli.text.printable import byte_size, dumps
 
-HELP = """Answers from a long document, with the chunks that they rest on. On your own machine.
+HELP = """Ask questions about long documents, and get answers with sources. Runs on your machine.
 
 \b
 Examples:
@@ -38,7 +38,7 @@ Examples:
 
 def main() -> None:
     """Run the command line of this process, and exit with its code."""
-    gc.set_threshold(20_000)  # what a start makes stays to the end: 0.03 of 0.55 s of CPU go to searches at the usual 700
+    gc.set_threshold(20_000)  # objects made at startup live to the end: at the usual 700, collection takes 0.03 of 0.55 s of CPU
     open_streams()
     set_environment()
     if os.environ.get(INSTRUCTION):
@@ -46,7 +46,7 @@ def main() -> None:
     cancellation = Cancellation()
     handle_signals(cancellation)
     code = run(sys.argv[1:], cancellation)
-    gc.freeze()  # the end of the process looks for no garbage: 0.05 s
+    gc.freeze()  # no collection at exit: saves 0.05 s
     sys.exit(code)
 
 
@@ -66,13 +66,13 @@ def run(arguments: list[str], cancellation: Cancellation) -> int:
             code = stop.exit_code
         sys.stdout.flush()
         return int(code or 0)
-    except typer.TyperException as error:  # Typer's errors of usage
+    except typer.TyperException as error:  # Typer's usage errors
         from fbrag_cli.cli.usage import usage_error
 
         return _failed(usage_error(error, arguments), options, arguments)
     except FbragError as error:
         return _failed(error, options, arguments)
-    except BrokenPipeError:  # nobody reads stdout
+    except BrokenPipeError:  # the reader of stdout has gone
         return ExitCode.DONE
     except (KeyboardInterrupt, typer.Abort):
         return ExitCode.INTERRUPTED
@@ -80,18 +80,18 @@ def run(arguments: list[str], cancellation: Cancellation) -> int:
         return stop.exit_code
     except SystemExit:
         raise
-    except BaseException as error:  # also a panic of a library in Rust
-        if isinstance(error.__cause__, (KeyboardInterrupt, Terminated)):  # Python wraps what is raised in a __set_name__
+    except BaseException as error:  # includes panics of Rust libraries
+        if isinstance(error.__cause__, (KeyboardInterrupt, Terminated)):  # Python wraps errors raised in __set_name__
             return getattr(error.__cause__, "exit_code", ExitCode.INTERRUPTED)
         lack = lacking(error)
         return _failed(lack, options, arguments) if lack else _internal(error, options.console())
 
 
-_MODULES = {"ui": "serve", "skill": "mcp"}  # of commands that have no module of their own
+_MODULES = {"ui": "serve", "skill": "mcp"}  # the modules of commands that have none of their own
 
 
 class Commands(Group):
-    """All of fbrag. Its help loads no command, and no command loads another."""
+    """The command `fbrag`. Its help loads no command, and no command loads another."""
 
     def __init__(self) -> None:
         settings = {"help_option_names": [], "max_content_width": 100}
@@ -101,7 +101,7 @@ class Commands(Group):
         return COMMANDS
 
     def list_commands(self, ctx: Any) -> list[str]:
-        return [*COMMANDS]  # Typer's own loads them all, for Tab too
+        return [*COMMANDS]  # Typer's own would load all of them, even for Tab
 
 
 class _Loaded(Mapping[str, Any]):
@@ -120,7 +120,7 @@ class _Loaded(Mapping[str, Any]):
 
 
 def _print_version(ctx: Any, parameter: Any, asked: bool | None) -> None:
-    """Print the version; with -v also the commit, llama.cpp's build and its devices."""
+    """Print the version; with -v also the commit, and llama.cpp's build and devices."""
     if not asked or ctx.resilient_parsing:
         return
     print(f"fbrag {__version__}")
@@ -138,7 +138,8 @@ def _print_version(ctx: Any, parameter: Any, asked: bool | None) -> None:
 
 
 def _commit() -> str | None:
-    """Return the commit of a source checkout, None without one: a project's repository does not track what is in its .venv."""
+    """Return the commit of a source checkout, None for an installed package, even in a project's .venv, which its repository does
+    not track."""
     import subprocess
 
     file = Path(__file__)
@@ -155,18 +156,22 @@ def _commit() -> str | None:
 
 
 class RootOptions(GlobalOptions):
-    """The options that may stand before the command."""
+    """The options that may come before the command."""
 
     group = "Global"
 
     version: bool = action(
-        "print the version; with -v also llama.cpp's build and devices", _print_version, flags=("-V", "--version")
+        "print the version (with -v: llama.cpp's build and devices too)", _print_version, flags=("-V", "--version")
     )
     show_completion: str | None = action(
-        "print the script of tab completion for a shell", show_callback, default=None, choices=SHELLS, metavar="SHELL"
+        "print the tab completion script for a shell", show_callback, default=None, choices=SHELLS, metavar="SHELL"
     )
     install_completion: str | None = action(
-        "install that script: bash, zsh, fish, powershell or pwsh", install_script, default=None, choices=SHELLS, metavar="SHELL"
+        "install tab completion: bash, zsh, fish, powershell or pwsh",
+        install_script,
+        default=None,
+        choices=SHELLS,
+        metavar="SHELL",
     )
 
 
@@ -178,7 +183,7 @@ def _failed(error: FbragError, options: GlobalOptions, arguments: list[str]) -> 
 
 
 def _internal(error: BaseException, console: Console) -> int:
-    """Report an internal error with the path of its log, else in its own words. -v shows the traceback."""
+    """Report an internal error with the path of its log, or its message if no log can be written. -v shows the traceback."""
     import tempfile
     import traceback
 
@@ -189,8 +194,8 @@ def _internal(error: BaseException, console: Console) -> int:
             traceback.print_exc(file=log)
     except OSError:
         last = traceback.format_exception_only(error)[-1].strip()
-        console.error(FbragError("internal", f"internal error: {last}", "please report it; no log of it can be written"))
+        console.error(FbragError("internal", f"internal error: {last}", "please report this bug (no log could be written)"))
     else:
         what = f"internal error ({type(error).__name__}); the log is {log.name}"
-        console.error(FbragError("internal", what, "please report it, with the log"))
+        console.error(FbragError("internal", what, "please report this bug, with the log"))
     return ExitCode.INTERNAL

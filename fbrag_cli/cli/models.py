@@ -1,4 +1,4 @@
-"""`fbrag models`: fetch, list, verify and delete models."""
+"""`fbrag models`: download, list, verify and delete models."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from fbrag_cli.settings import knob
 from fbrag_cli.storage.paths import models_dir
 from fbrag_cli.text.printable import byte_size, dumps, printable
 
-HELP = """Fetch, list, verify and delete models.
+HELP = """Download, list, verify and delete models.
 
 \b
 Examples:
@@ -44,22 +44,26 @@ _names = partial(argument, autocompletion=model_names)
 class ListOptions(Options):
     group = "Output"
 
-    all: bool = knob(False, "also models that can be fetched, and whether they fit this machine", variables=())
-    json: bool = knob(False, "one JSON object", variables=())
+    all: bool = knob(False, "include models to download, and whether they fit this machine", variables=())
+    json: bool = knob(False, "print JSON", variables=())
 
 
 class PullOptions(Options):
     group = "Pull"
 
-    names: list[str] = _names("names from 'list --all', hf:ORG/REPO/FILE or a URL (the default pair)", "NAME", default=())
-    role: Role | None = knob(None, "small or large: print how to use it; without a NAME, fetch the default one", variables=())
-    suggested: bool = knob(False, "the pair that 'list --all' suggests for this machine", variables=())
-    sha256: str | None = knob(None, "the SHA-256 that the file must have; a URL needs it", variables=(), metavar="HEX")
-    dry_run: bool = knob(False, "print addresses and sizes; fetch nothing", variables=())
+    names: list[str] = _names(
+        "names from 'list --all', hf:ORG/REPO/FILE, or a URL (default: the default pair)", "NAME", default=()
+    )
+    role: Role | None = knob(
+        None, "small or large: print how to use the model in this role; without NAME, download the default for it", variables=()
+    )
+    suggested: bool = knob(False, "download the pair that 'list --all' suggests for this machine", variables=())
+    sha256: str | None = knob(None, "the file's expected SHA-256 (required for a URL)", variables=(), metavar="HEX")
+    dry_run: bool = knob(False, "print URLs and sizes without downloading", variables=())
 
 
 class InstalledNames(Options):
-    names: list[str] = _names("names from 'list' (all installed)", "NAME", default=())
+    names: list[str] = _names("names from 'list' (default: all installed models)", "NAME", default=())
 
 
 class NamesToDelete(Options):
@@ -67,12 +71,12 @@ class NamesToDelete(Options):
 
 
 class OneName(Options):
-    name: str | None = _names("a name from 'list', or a path (the folder of all models)", "NAME", default=None)
+    name: str | None = _names("a name from 'list', or a path (default: the folder of all models)", "NAME", default=None)
 
 
 @models.command(ListOptions)
 def list_(console: Console, options: ListOptions) -> None:
-    """List the installed models: role, size, quantization, context (tokens), license and state.
+    """List the installed models with role, size, quantization, context (tokens), license and state.
 
     \b
     Examples:
@@ -99,7 +103,7 @@ def list_(console: Console, options: ListOptions) -> None:
         about = advice_record(advice) if advice else {}
         print(dumps({"schema": "fbrag.models/1", "store": str(store), "models": records, **about}))
     elif models:
-        print("\n".join(table(models, roles, advice)), flush=True)  # before what stderr says of it
+        print("\n".join(table(models, roles, advice)), flush=True)  # before the notes on stderr
         if advice:
             console.info(f"suggested for this machine: {pair_text(advice.pair)}")
             console.hint("fbrag models pull --suggested")
@@ -110,7 +114,7 @@ def list_(console: Console, options: ListOptions) -> None:
 
 @models.command(PullOptions)
 def pull(console: Console, options: PullOptions) -> None:
-    """Fetch models, verify them, and print the path of each. An interrupted pull goes on where it stopped.
+    """Download and verify models, and print their paths. Interrupted downloads resume.
 
     \b
     Examples:
@@ -125,7 +129,7 @@ def pull(console: Console, options: PullOptions) -> None:
     store = models_dir()
     downloads = [read_spec(name, load_catalog(), options.sha256) for name in _names_to_pull(options, console)]
     if not downloads:
-        console.info("nothing to fetch: the models are files of yours, or servers")
+        console.info("nothing to download: your models are local files or servers")
         return
     if options.dry_run:
         for each in downloads:
@@ -147,7 +151,7 @@ def pull(console: Console, options: PullOptions) -> None:
 
 @models.command(InstalledNames)
 def verify(console: Console, options: InstalledNames) -> int:
-    """Read every byte again and compare the SHA-256. Exit code 1 if a file is damaged.
+    """Reread the files of models and check their SHA-256. Exit code 1 if one is damaged.
 
     \b
     Examples:
@@ -181,7 +185,7 @@ def verify(console: Console, options: InstalledNames) -> int:
 
 @models.command(NamesToDelete)
 def rm(console: Console, options: NamesToDelete) -> int:
-    """Delete models and the remains of interrupted pulls; print the bytes freed. Asks on a terminal; 1 if the answer is no.
+    """Delete models and partial downloads, and print the bytes freed. Asks on a terminal; exit code 1 if the answer is no.
 
     \b
     Examples:
@@ -189,10 +193,10 @@ def rm(console: Console, options: NamesToDelete) -> int:
       fbrag models rm -y llama-3.1-8b llama-3.2-1b
     """
     store, catalog = models_dir(), load_catalog()
-    files = {name: files_of(name, store, catalog) for name in options.names}  # all of them exist, or none is deleted
+    files = {name: files_of(name, store, catalog) for name in options.names}  # if one does not exist, none is deleted
     sizes = [f"{name} ({byte_size(sum(path.lstat().st_size for path in paths))})" for name, paths in files.items()]
     if not console.confirms(f"delete {', '.join(sizes)}"):
-        console.info("nothing is deleted")
+        console.info("nothing deleted")
         return ExitCode.NEGATIVE
     freed = 0
     try:
@@ -220,17 +224,17 @@ def path(console: Console, options: OneName) -> None:
 
 
 def _pair(console: Console) -> Mapping[str, str]:
-    """Return the model of each role, by the environment, the configuration file, or the catalog."""
+    """Return the model of each role, from the environment, the configuration file or the catalog."""
     small, large = configured(console, "small", "large")
     return {"small": small, "large": large}
 
 
 def _names_to_pull(options: PullOptions, console: Console) -> list[str]:
-    """Return the names that are given or suggested, else those of the pair that need a download. Raises FbragError `usage`."""
+    """Return the names given or suggested, else those of the default pair that can be downloaded. Raises FbragError `usage`."""
     if options.suggested and (options.names or options.role or options.sha256):
-        raise FbragError("usage", "--suggested names the models itself", "leave out NAME, --role and --sha256")
+        raise FbragError("usage", "--suggested cannot be combined with NAME, --role or --sha256", "fbrag models pull --suggested")
     if len(options.names) > 1 and (options.role or options.sha256):
-        raise FbragError("usage", "--role and --sha256 are for one model", "pull one model at a time")
+        raise FbragError("usage", "--role and --sha256 apply to one model", "pull one model at a time")
     if options.suggested:
         return [entry.id for entry in advise(load_catalog()).pair.models]
     if options.names:

@@ -1,4 +1,4 @@
-"""The question of `ask` and `explain`: its options, what it opens, and the documents and the method that the options name."""
+"""The question of `ask` and `explain`: its options, the session and streams that it needs, its documents and its method."""
 
 from __future__ import annotations
 
@@ -44,17 +44,17 @@ class QuestionOptions(Options):
 def open_question(
     options: QuestionOptions, console: Console, *, with_page: bool = True
 ) -> Iterator[tuple[Session, TextIO, Callable[[Trace], None], ProgressLine]]:
-    """Open what a question works with, and start the time limit.
+    """Open the session and the outputs of a question, and start the time limit.
 
-    Yields the session, the stream of the output, what writes a trace as the page of --html (if one is asked for), and what shows
-    the progress. with_page: whether --html and --open count; not in a dry run.
+    Yields the session, the output stream, a function that writes a trace to the page of --html (if requested), and the progress
+    line. with_page: whether --html and --open apply; not in a dry run.
     """
     if options.run.timeout:
         limit_time(options.run.timeout, console.cancellation)
     with_page = with_page and not options.run.dry_run
     with (
         shown_page(options.output, console) if with_page else nullcontext() as html,
-        open_page(html) as page,  # around the output, which is kept whatever becomes of the page
+        open_page(html) as page,  # outermost: the output is kept even if the page fails
         open_output(options.output.output) as stream,
         progress_line(console) as line,
         open_session(options.models, options.cache, console, line, private=options.document.password_file is not None) as session,
@@ -63,9 +63,9 @@ def open_question(
 
 
 def read_question(options: QuestionOptions, session: Session, console: Console, *, answering: bool = True) -> Query:
-    """Return the query that the arguments ask. Reads its documents, if the names of models and of the retriever are right.
+    """Return the query in the arguments. Reads its documents once the names of the models and the retriever are checked.
 
-    answering: whether the large model is needed. Raises FbragError as `Session.check` and `collect`, and `usage`.
+    answering: whether the large model is needed. Raises the errors of `Session.check` and `collect`, and FbragError `usage`.
     """
     paths, text = _split(options.document, console)
     method, retriever = options.method.chosen(on_gpu=session.on_gpu), options.method.retriever
@@ -75,8 +75,8 @@ def read_question(options: QuestionOptions, session: Session, console: Console, 
 
 
 def collect(session: Session, paths: Sequence[str], options: QuestionOptions, console: Console) -> Collection:
-    """Read the documents. Raises FbragError as `Session.collect`, and `usage` for a password file that cannot be read, and for an
-    output that is one of the documents.
+    """Read the documents. Raises the errors of `Session.collect`, and FbragError `usage` if the password file cannot be read or
+    an output is one of the documents.
     """
     check_outputs({"-o": options.output.output, "--html": options.output.html}, files_of(paths, options.reading))
     password = read_password(options.document.password_file, console)
@@ -85,7 +85,7 @@ def collect(session: Session, paths: Sequence[str], options: QuestionOptions, co
 
 
 def _split(document: DocumentOptions, console: Console) -> tuple[list[str], str]:
-    """Return the documents and the question, which comes last. "-" stands for stdin, once. Raises FbragError `usage`."""
+    """Return the documents and the question, which comes last. "-" is stdin, and may occur once. Raises FbragError `usage`."""
     *paths, question = document.arguments
     check_words(document.arguments)
     if [*document.arguments, document.password_file].count("-") > 1:
@@ -98,7 +98,7 @@ def _split(document: DocumentOptions, console: Console) -> tuple[list[str], str]
 
 
 def _as_utf8(argument: str) -> str:
-    """Return an argument as text. In a locale without UTF-8, as C, Python hands over its bytes as surrogates."""
+    """Return an argument as text. In a locale without UTF-8, such as C, Python passes its bytes as surrogates."""
     try:
         argument.encode()
     except UnicodeEncodeError:
@@ -107,7 +107,7 @@ def _as_utf8(argument: str) -> str:
 
 
 def planned(query: Query, form: str) -> str:
-    """Return one line for --dry-run: what would be read and selected. form: "json" or "jsonl" for `fbrag.plan/1`."""
+    """Return one line for --dry-run: how much would be retrieved and read. form: "json" or "jsonl" for `fbrag.plan/1`."""
     corpus, method = query.corpus, query.method
     n_documents, n_chunks = len(corpus.documents), len(corpus.chunks)
     steps = method.steps(n_chunks)

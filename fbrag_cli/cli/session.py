@@ -1,4 +1,4 @@
-"""The session of a command: it reports to the console. On the first run, a person is asked whether to download models."""
+"""The session of a command, which reports to the console. On the first run it asks the user whether to download models."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fbrag_cli.generation.cached import CachePolicy
 from fbrag_cli.progress import Listener, Progress
 from fbrag_cli.session.session import Session
 from fbrag_cli.session.settings import CacheSettings, ModelSettings
-from fbrag_cli.text.printable import byte_size, plural
+from fbrag_cli.text.printable import byte_size
 
 if TYPE_CHECKING:
     from fbrag_cli.models.advice import Machine
@@ -37,8 +37,8 @@ def open_session(
     """Open a session that reports to the console and offers to download missing models. Raises FbragError `offline` for a server
     on another machine.
 
-    private: whether nothing of the documents is cached. report_original_costs: whether cached replies have the cost of their
-    first time.
+    private: whether nothing about the documents is cached. report_original_costs: whether cached replies report the cost of their
+    first run.
     """
     if console.offline:
         from fbrag_cli.generation.server.address import check_offline
@@ -59,11 +59,11 @@ def open_session(
 
 
 def offer(names: Sequence[str], store: Path, console: Console, *, gpu: bool) -> tuple[str, str] | None:
-    """Ask which pair of models to download, where another one than the default suits this machine.
+    """Ask which pair of models to download, if a pair other than the default suits this machine.
 
-    names: missing models of the default pair. gpu: whether a GPU may be used. Return the names of the other pair if it was taken:
-    it is downloaded, and in the configuration file. None: the question is settled as for any missing model (`fetch`).
-    Raises FbragError `model_missing` if the answer is no.
+    names: missing models of the default pair. gpu: whether a GPU may be used. Return the names of the other pair if the user
+    chose it; it is then downloaded and saved in the configuration file. None: any missing model is handled by `fetch`. Raises
+    FbragError `model_missing` if the answer is no.
     """
     from fbrag_cli.models.advice import speed_sentence, suggested
     from fbrag_cli.models.catalog import load_catalog
@@ -78,39 +78,40 @@ def offer(names: Sequence[str], store: Path, console: Console, *, gpu: bool) -> 
     choices = {
         key: f"{_to_fetch(each, store)}; {speed_sentence(each, catalog)}" for key, each in (("1", catalog.default), ("2", pair))
     }
-    answer = console.chosen("first run: which models shall be downloaded?", choices | {"n": "none"}, "1")
+    answer = console.chosen("fbrag needs a model. Which one should it download?", choices | {"n": "cancel"}, "1")
     if answer == "1":
         _download(names, store, console)
     if answer in ("n", None):
-        raise FbragError("model_missing", f"{_named(names)} is not here", f"fbrag models pull {' '.join(names)}")
+        raise FbragError("model_missing", _not_installed(names), f"fbrag models pull {' '.join(names)}")
     return _taken(pair, store, console) if answer == "2" else None
 
 
 def fetch(names: Sequence[str], store: Path, console: Console) -> None:
-    """Download models after a yes, or with -y. Off a terminal and with --offline it is an error that names the command."""
+    """Download models after the user agrees, or with -y. Without a terminal or with --offline, raise an error whose hint is the
+    command."""
     from fbrag_cli.models.advice import first_run
     from fbrag_cli.models.catalog import load_catalog
 
-    what, command = _named(names), f"fbrag models pull {' '.join(names)}"
+    what, command = _not_installed(names), f"fbrag models pull {' '.join(names)}"
     if (not console.yes or console.offline) and {*names} & {entry.id for entry in load_catalog().default.models}:
         _mention_servers(console)
     if console.offline:
-        raise FbragError("offline", f"{what} is not here, and --offline forbids the download", command)
+        raise FbragError("offline", f"{what}, and --offline prevents the download", command)
     if not console.yes:
         if not _is_asked():
-            raise FbragError("model_missing", f"{what} is not here; -y fetches it", command)
+            raise FbragError("model_missing", what, f"run {command}, or pass -y")
         console.prompt(f"{first_run(names, load_catalog())} [Y/n]")
         if not (line := sys.stdin.readline()) or line.strip().lower() not in ("", "y", "yes"):
-            raise FbragError("model_missing", f"{what} is not here", command)
+            raise FbragError("model_missing", what, command)
     _download(names, store, console)
 
 
 def _mention_servers(console: Console) -> None:
-    """Say which servers of models run on this machine, and how to use them. They are asked for their models alone."""
+    """Name the model servers on this machine, and how to use them. They are only asked for their lists of models."""
     from fbrag_cli.generation.server.local import find, listed, options
 
     if found := find(os.environ, console.cancellation):
-        console.info(f"{listed(found)}: no download is needed with {options(found)}")
+        console.info(f"found {listed(found)}; to use it without a download: {options(found)}")
 
 
 def _machine(*, gpu: bool) -> Machine:
@@ -123,15 +124,16 @@ def _is_asked() -> bool:
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 
-def _named(names: Sequence[str]) -> str:
+def _not_installed(names: Sequence[str]) -> str:
     from fbrag_cli.models.catalog import load_catalog
 
     size = byte_size(sum(load_catalog().models[name].bytes for name in names))
-    return f"{', '.join(names)} ({plural(len(names), 'model')}, {size})"
+    subject = f"model {names[0]} is" if len(names) == 1 else f"models {', '.join(names)} are"
+    return f"{subject} not installed ({size} download)"
 
 
 def _to_fetch(pair: Pair, store: Path) -> str:
-    """Name the models of a pair, and the bytes that a download takes."""
+    """Return the names of a pair's models, and the size of the download."""
     from fbrag_cli.models.catalog import load_catalog
     from fbrag_cli.models.store import locate
 
@@ -148,13 +150,14 @@ def _download(names: Sequence[str], store: Path, console: Console) -> None:
 
 
 def _taken(pair: Pair, store: Path, console: Console) -> tuple[str, str] | None:
-    """Download a pair and make it that of the configuration. Return its names; None where it cannot be had, which is said."""
+    """Download a pair and save it in the configuration file. Return its names; print a warning and return None if the download
+    fails."""
     names = [entry.id for entry in pair.models]
-    console.info(f"fetching {' and '.join(names)} from {pair.large.sources[0].where(os.environ)}", dim=True)
+    console.info(f"downloading {' and '.join(names)} from {pair.large.sources[0].where(os.environ)}", dim=True)
     try:
         _download(names, store, console)
     except FbragError as error:
-        if console.cancellation.requested:  # the time is over (--timeout): nobody is asked again
+        if console.cancellation.requested:  # --timeout: do not ask again
             raise
         console.warning(error.message)
         return None
@@ -163,19 +166,19 @@ def _taken(pair: Pair, store: Path, console: Console) -> tuple[str, str] | None:
 
 
 def _keep(pair: Pair, console: Console) -> None:
-    """Write a pair into the configuration file, and say how to undo it. Where it cannot be written, say how to name the pair."""
+    """Save a pair in the configuration file, and print how to undo it. If that fails, print how to use the pair next time."""
     from fbrag_cli.storage.config_file import locate as locate_file
     from fbrag_cli.storage.config_file import set_value
 
     file = locate_file(console.config, os.environ)
     try:
         if file is None:
-            raise FbragError("config", "no configuration file is used")
+            raise FbragError("config", "--config none: no configuration file")
         set_value(file, "large", pair.large.id)
         set_value(file, "small", pair.small.id)
     except FbragError as error:
-        console.warning(f"{error.message}: these models are for this run alone")
-        console.hint(f"for the next runs: --large {pair.large.id} --small {pair.small.id}")
+        console.warning(f"{error.message}; using these models for this run only")
+        console.hint(f"next time, pass --large {pair.large.id} --small {pair.small.id}")
     else:
         undo = "fbrag config unset large && fbrag config unset small"
-        console.info(f"{file.path} has these models for the next runs; for the default again: {undo}")
+        console.info(f"saved as your default models in {file.path}; to undo: {undo}")

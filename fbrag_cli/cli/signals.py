@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM, SIGHUP and the time limit. Each stops the work within a second, also inside llama.cpp."""
+"""Ctrl-C, SIGTERM, SIGHUP and the time limit. Each stops the work within a second, even inside llama.cpp."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fbrag_cli.errors import ExitCode, FbragError
 
 
 class Terminated(BaseException):
-    """The process received SIGTERM, or SIGHUP when its terminal was closed. exit_code: 128 and the signal's number."""
+    """The process received SIGTERM, or SIGHUP because its terminal was closed. exit_code: 128 plus the signal's number."""
 
     def __init__(self, signum: int) -> None:
         super().__init__()
@@ -39,7 +39,7 @@ def handle_signals(cancellation: Cancellation) -> None:
 
 @contextmanager
 def ctrl_c(press: Callable[[], object]) -> Iterator[None]:
-    """Let Ctrl-C call `press` in the main thread until the block ends, rather than stop the process."""
+    """Make Ctrl-C call `press` in the main thread until the block ends, instead of stopping the process."""
     before = signal.signal(signal.SIGINT, lambda signum, frame: press())
     try:
         yield
@@ -48,12 +48,12 @@ def ctrl_c(press: Callable[[], object]) -> Iterator[None]:
 
 
 def too_late(seconds: float) -> FbragError:
-    """Return the error of work that is not done within its time limit."""
-    return FbragError("timeout", f"not done within {seconds:g} s", "allow more seconds (--timeout), or ask for less work")
+    """Return the error for work that exceeds its time limit."""
+    return FbragError("timeout", f"timed out after {seconds:g} s", "raise --timeout")
 
 
 def limit_time(seconds: float, cancellation: Cancellation) -> None:
-    """Stop the work with FbragError `timeout` after `seconds` of wall time; on Windows not before its next check."""
+    """Stop the work with FbragError `timeout` after `seconds` of wall time; on Windows at its next check after that."""
     error = too_late(seconds)
     if not hasattr(signal, "setitimer"):
         cancellation.after(seconds, error)

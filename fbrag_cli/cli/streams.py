@@ -1,4 +1,4 @@
-"""The streams of the process, what stdin brings, and the output: stdout, or a file that is written whole or not at all."""
+"""The streams of the process, and the output of a command: stdout, or a file that is written atomically."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 
 class _Stream(io.TextIOWrapper):
-    """A stream of text in UTF-8, whatever the locale is.
+    """A UTF-8 text stream, whatever the locale.
 
-    Where it cannot be written, the rest goes to the null device, and what `blamed` returns is raised, if anything.
+    If a write fails, the rest goes to the null device, and the error that `blamed` returns is raised, if any.
     """
 
     def __init__(self, buffer: Any, blamed: Callable[[OSError], Exception | None], **about: Any) -> None:
@@ -50,11 +50,11 @@ class _Stream(io.TextIOWrapper):
 
 
 def open_streams() -> None:
-    """Prepare stdin, stdout and stderr. One that the caller has closed becomes the null device.
+    """Prepare stdin, stdout and stderr. A stream that the caller has closed becomes the null device.
 
-    Else the next file that is opened would get its number, and whatever is written to the stream.
+    Otherwise the next file to be opened would get its number, and the stream's output.
     """
-    while (number := os.open(os.devnull, os.O_RDWR)) < 3:  # it is the lowest that is free
+    while (number := os.open(os.devnull, os.O_RDWR)) < 3:  # the lowest free number
         os.set_inheritable(number, True)
     os.close(number)
     sys.stdin = sys.stdin or open(0, closefd=False)  # noqa: SIM115
@@ -72,27 +72,27 @@ def _blamed_on_stdout(error: OSError) -> Exception:
     if isinstance(error, BrokenPipeError):
         return error
     return FbragError(
-        "disk_full", f"stdout cannot be written: {error.strerror or error}", "free some space, or send it elsewhere"
+        "disk_full", f"could not write to stdout: {error.strerror or error}", "free some space, or redirect the output"
     )
 
 
 def print_after_error(text: str) -> None:
-    """Print on stdout what belongs to an error. Where it cannot be written, the error's own exit code stays."""
+    """Print text that belongs to an error on stdout. If that fails, the exit code is still the error's."""
     with suppress(BrokenPipeError, FbragError):
         print(text, flush=True)
 
 
 def is_special(path: str) -> bool:
-    """Return whether `path` is a device or a pipe, as /dev/null: there is nothing to rename over."""
+    """Return whether `path` is a device or a pipe, such as /dev/null, which no file can be renamed over."""
     return os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
 
 
 @contextmanager
 def open_output(path: str, option: str = "-o") -> Iterator[TextIO]:
-    """Open `path` for writing text; "-" is stdout. A file appears under its name only when the block ends without an error.
+    """Open `path` for writing text; "-" is stdout. The file appears only when the block ends without an error.
 
-    option: names the path, for the hint. Raises FbragError `output` or `disk_full` if the file cannot be written, before any
-    work where possible.
+    option: the option that gave the path, for the hint. Raises FbragError `output` or `disk_full` if the file cannot be written,
+    if possible before any work.
     """
     if path == "-":
         yield sys.stdout
@@ -109,7 +109,7 @@ def open_output(path: str, option: str = "-o") -> Iterator[TextIO]:
             nullcontext(target) if is_special(path) else whole_file(target) as place,
             _Stream(place.open("wb"), blamed) as stream,
         ):
-            at_work = True  # an error of the block is not the file's
+            at_work = True  # an error in the block is not the file's
             yield stream
             at_work = False
     except OSError as error:
@@ -120,15 +120,15 @@ def open_output(path: str, option: str = "-o") -> Iterator[TextIO]:
 
 @contextmanager
 def open_page(path: str | None) -> Iterator[Callable[[Trace], None]]:
-    """Open the HTML page `path` for a trace, or nothing for None. Raises FbragError `output` as `open_output` does.
+    """Open the HTML page `path` for a trace; do nothing for None. Raises FbragError `output` as `open_output` does.
 
-    What fails while the page is made is raised when the block has ended: the answer, which was paid for, is kept before.
+    An error while the page is written is raised when the block has ended, so that the answer is kept.
     """
     if path is None:
         yield lambda trace: None
         return
     if path == "-":
-        raise FbragError("usage", "--html -: stdout carries the answer", "name a file for the page: --html page.html")
+        raise FbragError("usage", "--html cannot write to stdout, which has the answer", "name a file: --html page.html")
     failed: list[Exception] = []
     with open_output(path, "--html") as stream:
 
@@ -146,18 +146,18 @@ def open_page(path: str | None) -> Iterator[Callable[[Trace], None]]:
 
 
 def read_password(path: str | None, console: Console) -> str | None:
-    """Return the password that a file holds, "-" for stdin. Raises FbragError `usage` where it cannot be read."""
+    """Return the password in a file ("-" for stdin). Raises FbragError `usage` if it cannot be read."""
     if path is None:
         return None
     try:
         raw = open_stdin(console).read() if path == "-" else read_small(Path(path))
     except OSError as error:
-        raise FbragError("usage", f"the password file {path} cannot be read: {error.strerror}", "check its path") from None
+        raise FbragError("usage", f"could not read the password file {path}: {error.strerror}", "check its path") from None
     return raw.decode("utf-8", "replace").rstrip("\r\n")
 
 
 def open_stdin(console: Console) -> BinaryIO:
-    """Return stdin. On a terminal a hint says how to end it."""
+    """Return stdin. On a terminal, print a hint on how to end the input."""
     if sys.stdin.isatty():
-        console.hint("reading stdin, end with Ctrl-D")
+        console.hint("reading from stdin; press Ctrl-D to end")
     return sys.stdin.buffer

@@ -1,4 +1,4 @@
-"""`fbrag train`: fit the trained parts of a method for a language model, which stays as it is."""
+"""`fbrag train`: trains the components of a method for a language model, which is not changed."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ from fbrag_cli.storage.files import not_writable
 from fbrag_cli.training.registry import TRAININGS
 from fbrag_cli.training.training import Training
 
-HELP = """Train the small parts of a method for a language model, which stays as it is.
+HELP = """Train the components that FIT-RAG and R2AG need.
 
 \b
 Examples:
 """ + "\n".join(f"  fbrag train {each.example}" for each in TRAININGS)
 
-#: The options of all trainings that `fbrag train NAME --help` shows.
-_FIRST = "--output --restart --large --gpu --threads --timeout"
+#: The common options that `fbrag train NAME --help` shows.
+_FIRST = "--output --restart --large"
 
 train = Group("train", HELP)
 
 
 class TrainingOptions(Options):
-    """The options that all trainings have."""
+    """The options of all trainings."""
 
     group = "Training"
 
     arguments: list[str] = arguments("questions with answers and passages (JSON Lines)", "DATA...")
-    restart: bool = knob(False, "make everything anew", variables=())
+    restart: bool = knob(False, "start over", variables=())
 
 
 def _add(training: type[Training]) -> None:
@@ -59,12 +59,12 @@ for _each in TRAININGS:
 
 
 def _train(console: Console, training: Training, given: Mapping[type[Any], Any]) -> None:
-    """Run a training. given: the records of all groups of options."""
+    """Run a training. given: the records of all option groups."""
     from fbrag_cli.training.rows import read_material
     from fbrag_cli.training.stages import Work
 
     options, models, cache, run = (given[group] for group in (TrainingOptions, ModelSettings, CacheSettings, RunOptions))
-    if models.threads:  # of torch; read when the first library with OpenMP is loaded, by a check of rows too
+    if models.threads:  # for torch; read when the first library with OpenMP loads, which may be a check of rows
         os.environ["OMP_NUM_THREADS"] = str(models.threads)
     training.check()
     path = Path(training.output)

@@ -1,6 +1,6 @@
 """The checks of `fbrag doctor`: Python, the build of llama.cpp and its devices, the models, the cache, the settings.
 
-Each returns a finding and, unless its status is "ok", a fix.
+Each returns a finding, and a fix unless its status is "ok".
 """
 
 from __future__ import annotations
@@ -32,23 +32,23 @@ from fbrag_cli.text.suggest import closest, suggestion
 
 Status = Literal["ok", "warn", "fail"]
 
-# Instructions by llama.cpp's names -> by Linux's. Compilers that are older than a CPU leave out others, which count for less.
+# Vector instructions: llama.cpp's name -> Linux's. A compiler older than the CPU may not use others, which matter less.
 _SIMD = {
     **{"AVX": "avx", "AVX2": "avx2", "FMA": "fma", "AVX512": "avx512f", "AVX512_VNNI": "avx512_vnni"},
     **{"NEON": "asimd", "DOTPROD": "asimddp", "MATMUL_INT8": "i8mm", "SVE": "sve"},
 }
 _AVX512_GAIN = 1.8  # measured: docs/install.md
-_SERVER_SECONDS = 10  # until a server has to answer
+_SERVER_SECONDS = 10  # within which a server must reply
 _SHOWN = re.compile(
     r"FBRAG_.*|HF_.*|CUDA_VISIBLE_DEVICES|NO_COLOR|FORCE_COLOR|SSL_CERT_(FILE|DIR)|PIP_(INDEX_URL|CERT)|UV_(INDEX|INDEX_URL|DEFAULT_INDEX)|(https?|all|no)_proxy",
     re.IGNORECASE,
 )
-_FIRST = 5  # unknown keys that are named; each is compared with all that are known
+_FIRST = 5  # unknown settings to name; each is compared with all known ones
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A line of `fbrag doctor`. fix: a command or an instruction, None where the status is "ok"."""
+    """A line of `fbrag doctor`. fix: a command or an instruction, None if the status is "ok"."""
 
     name: str
     status: Status
@@ -60,9 +60,9 @@ class Check:
 class DoctorInput:
     """The inputs of the checks.
 
-    large, small, gpu, threads, key_file: values that `ask` uses without flags. variables: names of the environment variables that
-    fbrag reads. cache_limit: limit of the cache in bytes. offline: whether the network must not be used. probe_gpu: whether a
-    check may use the driver of the GPU.
+    large, small, gpu, threads, key_file: the values that `ask` uses without flags. variables: names of the environment variables
+    that fbrag reads. cache_limit: in bytes. offline: whether the network must not be used. probe_gpu: whether a check may use the
+    GPU driver.
     """
 
     environ: Mapping[str, str]
@@ -103,14 +103,14 @@ def python() -> Check:
 
 
 def llama(situation: DoctorInput) -> Iterator[Check]:
-    """Check the build of llama.cpp, by the report of a child process that loads it. One check where it does not load.
+    """Check the build of llama.cpp in a child process that loads it. If it does not load, that is the only check.
 
-    Servers as both models need no llama.cpp: then a build that does not load is a warning.
+    If both models are servers, llama.cpp is not needed: then a build that does not load is a warning.
     """
     report = probe.run(probe.command("backend"), situation.environ, gpu=situation.probe_gpu, timeout=60)
     status: Status = "warn" if is_server(situation.large) and is_server(situation.small) else "fail"
     if isinstance(report, probe.Death):
-        what = f"llama-cpp-python does not load: {report.what}"
+        what = f"could not load llama-cpp-python: {report.what}"
         yield Check("llama.cpp", status, what, install(situation.environ))
         return
     if "error" in report:
@@ -123,50 +123,50 @@ def llama(situation: DoctorInput) -> Iterator[Check]:
 
 
 def backend(report: Mapping[str, Any], situation: DoctorInput, nvidia: bool) -> Check:
-    """Check that the build is of the version that fbrag needs, and can use the GPU of the machine.
+    """Check that the build has the version that fbrag needs, and can use the machine's GPU.
 
     nvidia: whether the machine has an NVIDIA GPU.
     """
     version, backends, needed = report["version"], _backends(report), requirement("llama-cpp-python")
     found = f"llama-cpp-python {version}, built for {', '.join(backends)}"
     if "==" in needed and needed != f"llama-cpp-python=={version}":
-        return Check("llama.cpp", "warn", f"{found}; this fbrag needs {needed}", install(situation.environ))
+        return Check("llama.cpp", "warn", f"{found}; fbrag needs {needed}", install(situation.environ))
     if nvidia and backends == ["CPU"]:
         fix = install(situation.environ, CMAKE_ARGS="-DGGML_CUDA=on")
-        return Check("llama.cpp", "warn", f"{found} alone, on a machine with an NVIDIA GPU", fix)
+        return Check("llama.cpp", "warn", f"{found} only, but this machine has an NVIDIA GPU", fix)
     return Check("llama.cpp", "ok", found)
 
 
 def devices(report: Mapping[str, Any], situation: DoctorInput, nvidia: bool) -> Check:
-    """Report each device with its free memory. Warn of a build for GPUs that finds none."""
+    """Report each device with its free memory. Warn if a build for GPUs finds none."""
     each = [
         f"{d['name']}: {d['description']}, {byte_size(d['free_bytes'])} of {byte_size(d['total_bytes'])} free"
         for d in report["devices"]
     ]
     found = "; ".join(each) or "none"
     if not situation.probe_gpu:
-        return Check("devices", "ok", f"{found}; GPUs not looked for (--no-gpu-probe)")
+        return Check("devices", "ok", f"{found}; GPU check skipped (--no-gpu-probe)")
     driver = f"; NVIDIA driver {version}" if (version := nvidia_driver()) else ""
     built_for_gpu = _backends(report) != ["CPU"]
     if not built_for_gpu or any(device["is_gpu"] for device in report["devices"]):
         return Check("devices", "ok", found + driver)
     hidden = situation.environ.get("CUDA_VISIBLE_DEVICES")
     if hidden in ("", "-1"):
-        return Check("devices", "warn", f"{found}; CUDA_VISIBLE_DEVICES hides every GPU", "unset CUDA_VISIBLE_DEVICES")
-    fix = "nvidia-smi shows whether the driver works" if nvidia else "install the GPU's driver; --gpu off needs none"
-    return Check("devices", "warn", f"{found}; this build can use a GPU, and finds none{driver}", fix)
+        return Check("devices", "warn", f"{found}; CUDA_VISIBLE_DEVICES hides all GPUs", "unset CUDA_VISIBLE_DEVICES")
+    fix = "nvidia-smi shows whether the driver works" if nvidia else "install the GPU driver, or use --gpu off"
+    return Check("devices", "warn", f"{found}; no GPU found, although llama.cpp was built with GPU support{driver}", fix)
 
 
 def cpu(report: Mapping[str, Any], flags: set[str], situation: DoctorInput) -> Check:
-    """Check that the build uses the vector instructions of the CPU. flags: CPU flags as Linux names them, empty where unknown."""
+    """Check that the build uses the CPU's vector instructions. flags: CPU flags as Linux names them, empty if unknown."""
     used = [name for name in _SIMD if f" {name} = 1" in report["system_info"]]
     unused = [name for name, flag in _SIMD.items() if flag in flags and name not in used]
     if not used:
-        return Check("cpu", "warn", "no vector instructions in use: every answer takes minutes", "use a CPU with AVX2, or a GPU")
+        return Check("cpu", "warn", "no vector instructions in use: answers take minutes", "use a CPU with AVX2, or a GPU")
     named = ", ".join(used)
     if unused:
         gain = f"{_AVX512_GAIN} times as fast" if "AVX512" in unused else "faster"
-        finding = f"portable build ({named}): this CPU has {', '.join(unused)} too, with which prompts are read {gain}"
+        finding = f"portable build ({named} only). This CPU also has {', '.join(unused)}; a native build reads prompts {gain}"
         build = rebuild(CMAKE_ARGS="-DGGML_NATIVE=on")
         fix = build if has_compiler(situation.environ) else after_compiler(build)
         return Check("cpu", "warn", finding, fix)
@@ -191,14 +191,14 @@ def _backends(report: Mapping[str, Any]) -> list[str]:
 
 
 def models(situation: DoctorInput, *, run: bool = True) -> Iterator[Check]:
-    """Check the file of each model of the pair, then run it. A model that serves as both is checked once.
+    """Check the file of each model of the pair, then run it. A model used as both is checked once.
 
-    A server only has to name its model; no text is sent to it. run: whether llama.cpp loads, which runs the files.
+    A server is only asked for its models; no text is sent to it. run: whether llama.cpp loads and can run the files.
     """
     first: Check | None = None
     for label, name in (("small model", situation.small), ("large model", situation.large)):
         if first and situation.large == situation.small:
-            yield replace(first, name=label, finding="the same as the small one")
+            yield replace(first, name=label, finding="same as the small model")
             continue
         first, file = (server(label, name, situation), None) if is_server(name) else model(label, name, situation.models_dir)
         yield first
@@ -207,7 +207,7 @@ def models(situation: DoctorInput, *, run: bool = True) -> Iterator[Check]:
 
 
 def local_servers(situation: DoctorInput) -> Check:
-    """Report the servers of models that run on this machine: `--large local` takes their models."""
+    """Report the model servers on this machine, which `--large local` can use."""
     from fbrag_cli.generation.server.local import find, listed, options, ports
 
     if not (found := find(situation.environ)):
@@ -225,33 +225,33 @@ def server(label: str, name: str, situation: DoctorInput) -> Check:
     try:
         address = Address.parse(look(name, situation.environ).address if is_local(name) else name)
         if situation.offline and not address.is_loopback:
-            return Check(label, "ok", f"{address.base}: not asked (--offline)")
+            return Check(label, "ok", f"{address.base}: skipped (--offline)")
         key = None if is_local(name) else server_key(situation.key_file, situation.environ)
         found = about(Endpoint(address, key, Timeouts(known=_SERVER_SECONDS)))
     except FbragError as error:
         return Check(label, "fail", error.message, error.hint)
     window = f", {found.context_tokens:,} tokens of context" if found.context_tokens else ""
-    return Check(label, "ok", f"{address.base} answers: {found.model}{window}")
+    return Check(label, "ok", f"{address.base} replies: {found.model}{window}")
 
 
 def model(label: str, name: str, folder: Path) -> tuple[Check, ModelFile | None]:
-    """Check that the file exists and is the one that its name stands for. Return it, None if it cannot be run."""
+    """Check that the file exists and matches its name. Return it, None if it cannot be run."""
     try:
         file = resolve(name, folder, load_catalog())
     except FbragError as error:
         to_be_pulled = error.code == "model_missing" and load_catalog().find(name)
         return Check(label, "warn" if to_be_pulled else "fail", f"{error.message}; not run", error.hint), None
-    verified = "SHA-256 verified" if file.sha256 else "no SHA-256 to verify it against"
+    verified = "SHA-256 verified" if file.sha256 else "checksum unknown"
     return Check(label, "ok", f"{file.name}: {file.path}, {verified}"), file
 
 
 def answer(label: str, file: ModelFile, situation: DoctorInput) -> Check:
-    """Load the model, let it write a few words and read a short prompt, in a child process."""
+    """Load the model in a child process, and make it write a few words and read a short prompt."""
     gpu = situation.probe_gpu and situation.gpu != "off"
     ask = probe.command("model", str(file.path.absolute()), "auto" if gpu else "0", str(situation.threads or 0))
     report = probe.run(ask, situation.environ, gpu=gpu)
     if isinstance(report, probe.Death):
-        what = f"{file.name}: the child process died: {report.what}"
+        what = f"{file.name}: the process that ran it died: {report.what}"
         return Check(label, "fail", what, _fix_of_death(report, situation, gpu=gpu))
     if "error" in report:
         return Check(label, "fail", report["error"], report["hint"])
@@ -260,43 +260,42 @@ def answer(label: str, file: ModelFile, situation: DoctorInput) -> Check:
         f"{report['gpu_layers']} layers on the GPU"
     )
     if not report["generated_tokens"]:
-        fix = "choose a model that is trained to chat (Instruct)"
-        return Check(label, "warn", f"{finding}; it wrote nothing", fix)
+        return Check(label, "warn", f"{finding}, but produced no output", "use a chat (Instruct) model")
     return Check(label, "ok", f"{finding}; reads {report['reads']:,.0f} tokens/s, writes {report['writes']:,.0f}")
 
 
 def _fix_of_death(death: probe.Death, situation: DoctorInput, *, gpu: bool) -> str:
     if death.cause == "timeout":
-        return "run fbrag doctor again when the machine is idle, or choose a smaller model"
+        return "run fbrag doctor again when the machine is idle, or use a smaller model"
     if death.cause == "SIGKILL":
-        return "probably out of memory: close other programs, or choose a smaller model (fbrag models list --all)"
-    if death.cause == "SIGABRT":  # a check of llama.cpp's own has failed
+        return "probably out of memory: close other programs, or use a smaller model (fbrag models list --all)"
+    if death.cause == "SIGABRT":  # one of llama.cpp's own assertions failed
         return "check the file (fbrag models verify), or use another model (fbrag models list --all)"
-    if death.cause == "SIGILL":  # the build uses instructions that this CPU does not have
+    if death.cause == "SIGILL":  # the build uses instructions that this CPU lacks
         return install(situation.environ, CMAKE_ARGS="-DGGML_NATIVE=on")
     if death.cause and gpu:
-        return f"see whether it is the GPU (fbrag doctor --no-gpu-probe), or {install(situation.environ)}"
+        return f"check without the GPU (fbrag doctor --no-gpu-probe), or {install(situation.environ)}"
     return install(situation.environ)
 
 
 def disk(situation: DoctorInput) -> Check:
-    """Check that the models' folder has room for those of the pair that are missing."""
+    """Check that the folder of models has room for the missing models of the pair."""
     folder, catalog = situation.models_dir, load_catalog()
     if is_nowhere(folder):
-        return Check("disk", "warn", "this user has no home folder for models", "set FBRAG_MODELS_DIR to a folder")
+        return Check("disk", "warn", "no folder for models: this user has no home directory", "set FBRAG_MODELS_DIR to a folder")
     existing = next(filter(os.path.exists, (folder, *folder.parents)), None)
     if existing is None:
-        return Check("disk", "warn", f"{folder} is on no disk that is here", "set FBRAG_MODELS_DIR to another folder")
+        return Check("disk", "warn", f"{folder} does not exist", "set FBRAG_MODELS_DIR to another folder")
     free = shutil.disk_usage(existing).free
     entries = {name: catalog.find(name) for name in (situation.small, situation.large)}
     needed = sum(entry.bytes for name, entry in entries.items() if entry and not locate(name, folder, catalog))
-    finding = f"{byte_size(free)} free at {folder}"
+    finding = f"{byte_size(free)} free in {folder}"
     if free < needed:
-        short = f"{finding}, and the missing models need {byte_size(needed)}"
-        return Check("disk", "warn", short, "make room, or set FBRAG_MODELS_DIR to a folder on another disk")
+        short = f"not enough disk space: {finding}, {byte_size(needed)} needed for missing models"
+        return Check("disk", "warn", short, "free some space, or set FBRAG_MODELS_DIR to a folder on another disk")
     if needed and not os.access(existing, os.W_OK):
-        what = f"{folder} cannot be written, and the missing models need {byte_size(needed)}"
-        return Check("disk", "warn", what, "set FBRAG_MODELS_DIR to a folder that can be written")
+        what = f"{folder} is not writable, and models ({byte_size(needed)}) are missing"
+        return Check("disk", "warn", what, "set FBRAG_MODELS_DIR to a writable folder")
     return Check("disk", "ok", finding)
 
 
@@ -304,7 +303,7 @@ def disk(situation: DoctorInput) -> Check:
 
 
 def config(situation: DoctorInput) -> Check:
-    """Check that the configuration file can be read and has no unknown keys."""
+    """Check that the configuration file can be read and has no unknown settings."""
     file = situation.config_file
     if file is None:
         return Check("config", "ok", "none (--config none)")
@@ -316,39 +315,40 @@ def config(situation: DoctorInput) -> Check:
         first, more = found.unknown[:_FIRST], len(found.unknown) - _FIRST
         fixes = dict.fromkeys(suggestion(each, situation.keys, "fbrag config show") for each in first)
         rest = f" and {more:,} more" if more > 0 else ""
-        return Check("config", "warn", f"{file.path}: unknown: {', '.join(first)}{rest}", "; ".join(fixes))
+        return Check("config", "warn", f"{file.path}: unknown settings: {', '.join(first)}{rest}", "; ".join(fixes))
     if is_nowhere(file.path):
-        return Check("config", "ok", "none: this user has no home folder, and none is needed")
+        return Check("config", "ok", "none (optional; this user has no home directory)")
     if not found.values:
-        return Check("config", "ok", f"{file.path}: " + ("empty" if file.path.exists() else "there is none, and none is needed"))
-    return Check("config", "ok", f"{file.path}: {len(found.values)} key{'s' if len(found.values) > 1 else ''} set")
+        return Check("config", "ok", f"{file.path}: empty" if file.path.exists() else f"none (optional; it would be {file.path})")
+    return Check("config", "ok", f"{file.path}: {len(found.values)} setting{'s' if len(found.values) > 1 else ''}")
 
 
 def cache(situation: DoctorInput) -> Check:
-    """Check that the cache's folder can be used, and report its size."""
+    """Check that the cache folder can be used, and report the size of the cache."""
     found = Cache(cache_dir(), situation.cache_limit)
     try:
         found.check_usable()
     except OSError as error:
-        where = "this user has no home folder for it" if is_nowhere(found.root) else f"{found.root}: {error.strerror}"
-        what = f"no cache, so each question reads the documents anew: {where}"
-        return Check("cache", "warn", what, "set FBRAG_CACHE_DIR to a folder that can be written")
+        where = "this user has no home directory" if is_nowhere(found.root) else f"{found.root}: {error.strerror}"
+        what = f"cache disabled: {where}"
+        return Check("cache", "warn", what, "set FBRAG_CACHE_DIR to a writable folder")
     total = sum(size for _, size in found.size().values())
     return Check("cache", "ok", f"{byte_size(total)} of {byte_size(found.limit)} in {found.root}")
 
 
 def environment(situation: DoctorInput) -> Check:
-    """Report the environment variables in force, and check their names and values. It lists names only: a value may be secret."""
+    """Report the environment variables that are set, and check their names and values. Only names are shown: a value may be
+    secret."""
     environ = situation.environ
-    finding = " ".join(sorted(filter(_SHOWN.fullmatch, environ))) or "no variable that fbrag uses is set"
+    finding = " ".join(sorted(filter(_SHOWN.fullmatch, environ))) or "no variables set"
     try:
         for key in situation.keys.values():
             effective(key, {}, environ)
     except FbragError as error:
-        return Check("environment", "fail", f"{error.message}; in force: {finding}", error.hint)
+        return Check("environment", "fail", f"{error.message}. Set: {finding}", error.hint)
     if unread := [name for name in environ if name.startswith("FBRAG_") and name not in situation.variables]:
-        known = [each.removeprefix("FBRAG_") for each in situation.variables]  # the common beginning makes no names alike
+        known = [each.removeprefix("FBRAG_") for each in situation.variables]  # a common prefix does not make names similar
         near = {name: closest(name.removeprefix("FBRAG_"), known) for name in unread}
         fix = "; ".join(f"did you mean FBRAG_{meant}?" if meant else f"unset {name}" for name, meant in near.items())
-        return Check("environment", "warn", f"fbrag reads no {', '.join(unread)}; in force: {finding}", fix)
+        return Check("environment", "warn", f"unknown variable: {', '.join(unread)}. Set: {finding}", fix)
     return Check("environment", "ok", finding)

@@ -1,4 +1,4 @@
-"""Child processes that load llama.cpp and run a model, so that a crash is a finding and does not end `fbrag doctor`.
+"""Child processes that load llama.cpp and run a model, so that a crash is a finding instead of the end of `fbrag doctor`.
 
 The child prints one JSON object as its last line on stdout.
 """
@@ -26,7 +26,7 @@ _NO_GPU = {"CUDA_VISIBLE_DEVICES": "-1", "HIP_VISIBLE_DEVICES": "-1", "GGML_VK_V
 
 @dataclass(frozen=True, slots=True)
 class Death:
-    """The end of a child without a report. cause: a signal such as "SIGSEGV", "timeout", or None. what: one line."""
+    """A child's end without a report. cause: a signal such as "SIGSEGV", "timeout", or None. what: one line for the user."""
 
     cause: str | None
     what: str
@@ -51,12 +51,12 @@ def run(child: Sequence[str], environ: Mapping[str, str], *, gpu: bool = True, t
     except subprocess.TimeoutExpired:
         return Death("timeout", f"no result within {timeout:g} s")
     except OSError as error:
-        return Death(None, f"no process can be started to load llama.cpp: {error.strerror or error}")
+        return Death(None, f"could not start a process to load llama.cpp: {error.strerror or error}")
     if ended.returncode < 0:
         name = workers.signal_name(-ended.returncode)
         return Death(name, f"killed by {name}")
     if ended.returncode > 255:  # an exception in native code, on Windows
-        return Death("SIGSEGV", f"killed by the exception {ended.returncode:#x}")
+        return Death("SIGSEGV", f"killed by exception {ended.returncode:#x}")
     try:
         report = json.loads(ended.stdout.splitlines()[-1])
     except (IndexError, ValueError):
@@ -70,7 +70,7 @@ def run(child: Sequence[str], environ: Mapping[str, str], *, gpu: bool = True, t
 
 def main() -> None:
     """Run the task in the arguments: `backend`, or `model PATH GPU_LAYERS THREADS` (layers "auto": as many as fit; threads 0: the
-    physical cores)."""
+    number of physical cores)."""
     task, *arguments = sys.argv[1:]
     set_environment()
     try:
@@ -110,7 +110,7 @@ def _model(path: str, gpu_layers: str, threads: str) -> dict[str, Any]:
     with LlamaGenerator(Path(path), Loading(placement=where, threads=int(threads) or None), max_context=512) as generator:
         loaded = perf_counter()
         asked = [Message("user", "What is the capital of France? Answer in one word.")]
-        answer = generator.generate(asked, 1, Sampling(max_tokens=8, temperature=0))  # reads the weights from the disk, too
+        answer = generator.generate(asked, 1, Sampling(max_tokens=8, temperature=0))  # this also reads the weights from the disk
         answered = perf_counter()
         timed = generator.generate([Message("user", f"{_PASSAGE * 8}Describe the harbour.")], 1, Sampling(max_tokens=16))
         return {

@@ -1,4 +1,4 @@
-"""Configurations: the columns of an evaluation. Each is a method with its settings, its models and its retriever."""
+"""Configurations to evaluate. Each is a method with its settings, models and retriever."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from fbrag_cli.methods.registry import PRESETS, choose_method, find_method
 from fbrag_cli.query import DEFAULT_RETRIEVER, ModelNames
 from fbrag_cli.settings import settings_of
 
-_ANSWER_TOKENS = 64  # of most benchmarks
+_ANSWER_TOKENS = 64  # the limit of most benchmarks
 
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
     """One way to answer.
 
-    small, large: names of models; large is None where nothing is answered (`--retrieval-only`). chunk_words: words in a chunk.
-    prompts: prompts and length limits of a benchmark, by data set, in place of ours. checked: data sets whose answers are checked
-    and may be declined.
+    small, large: names of models; large is None if there are no answers (`--retrieval-only`). chunk_words: words per chunk.
+    prompts: prompts and length limits of a benchmark by dataset, instead of the default ones. checked: datasets whose answers are
+    checked, so that the method may abstain.
     """
 
     method: Method
@@ -40,18 +40,19 @@ class Configuration:
         return ModelNames(self.small, self.large)
 
     def method_for(self, dataset: str) -> Method:
-        """Return the method with the prompts and the check for a data set. Raises FbragError `usage` where it has no prompts."""
+        """Return the method with the prompts and the check for a dataset. Raises FbragError `usage` if the file has no prompts
+        for it."""
         method = replace(self.method, answer_anyway=dataset not in self.checked)
         return self.prompts.of(dataset).applied(method) if self.prompts else method
 
     @property
     def models(self) -> dict[str, str]:
-        """The names of the models that it asks, by role."""
+        """The names of the models that it uses, by role."""
         asked = {"small": self.small if self.method.needs_small else None, "large": self.large}
         return {role: name for role, name in asked.items() if name}
 
     def described(self) -> dict[str, object]:
-        """Return the settings that make a difference, as a row has them. Configurations with equal descriptions are one."""
+        """Return the settings that affect results, for a row. Configurations with equal descriptions are the same."""
         settings: dict[str, object] = {"method": self.method.name, **self.method.described()}
         if self.method.needs_small:
             settings["small"] = self.small
@@ -71,7 +72,7 @@ class Configuration:
 
 
 def distinct(configurations: Sequence[Configuration]) -> list[Configuration]:
-    """Return each configuration once, those with most samples first: the others reuse some of their samples."""
+    """Return each configuration once, those with the most samples first, because the others reuse some of these."""
     by_key = {configuration.key: configuration for configuration in configurations}
     return sorted(by_key.values(), key=lambda configuration: -getattr(configuration.method, "samples", 0))
 
@@ -94,17 +95,17 @@ def combinations(
     seed: int,
     on_gpu: bool,
 ) -> list[Configuration]:
-    """Return every combination of the lists that a method reads, with the settings of each preset, or with its method.
+    """Return every combination of the lists that apply to a method, with the settings or the method of each preset.
 
-    methods, presets, small, retrievers: names. settings: the values of each setting. given: settings that a method has to have,
-    one at least. large: the model that answers, None where nothing is answered. chunk_words: words in a chunk, None for the
-    number of each method. prompts: a file of prompts, or None. max_tokens: length limit of an answer in tokens, None for that of
-    `prompts`, else 64. seed: seed of the samples. on_gpu: whether the models run on a GPU. Raises FbragError `usage` for a name,
-    a value or a file that cannot be used.
+    methods, presets, small, retrievers: names. settings: the values of each setting. given: settings that at least one method
+    must have. large: the model that answers, None for no answers. chunk_words: words per chunk, None for each method's default.
+    prompts: a file of prompts, or None. max_tokens: length limit of an answer in tokens, None for the limit in `prompts`, or 64.
+    seed: seed of the samples. on_gpu: whether the models run on a GPU. Raises FbragError `usage` for an invalid name, value or
+    file.
     """
     file = read_prompt_file(prompts) if prompts else None
     if file and file.has_limits and (max_tokens or "forward_tokens" in settings):
-        raise FbragError("usage", f"{file.path} has length limits of its own", "leave out --max-tokens and forward-tokens")
+        raise FbragError("usage", f"{file.path} sets its own length limits", "drop --max-tokens and forward-tokens")
     ways: list[tuple[str, str]] = []
     for preset in presets:
         own_method = PRESETS.get(preset, {}).get("method")
@@ -123,5 +124,5 @@ def combinations(
     for each in given:
         if not any(each in settings_of(find_method(name)) for name in names):
             what = f"{each} has no effect with {', '.join(names)}"
-            raise FbragError("usage", what, f"leave out --set {each}, or choose another --method")
+            raise FbragError("usage", what, f"drop --set {each}, or use another --method")
     return distinct(found)

@@ -1,4 +1,5 @@
-"""Reads files of questions as `Example`s: rows of LongBench, of ∞Bench, and ours with evidence and shared documents."""
+"""Reads files of questions into `Example`s: rows of LongBench, ∞Bench, and fbrag's own format with evidence and shared
+documents."""
 
 from __future__ import annotations
 
@@ -16,22 +17,22 @@ from typing import IO, Any
 from fbrag_cli.errors import FbragError
 
 MAX_ROW = 32_000_000  # bytes of a row or of a document; ∞Bench's longest has 5 million
-_MAX_ARRAY = 64_000_000  # bytes of a file that is one JSON array, which is read as a whole
+_MAX_ARRAY = 64_000_000  # bytes of a file with one JSON array, which is read as a whole
 _GZIP = b"\x1f\x8b"
 _FORM = "a row is an object with `input`, `answers` (∞Bench: `answer`) and `context` or `context_file`"
-_KINDS = "name .jsonl, .jsonl.gz or .json files, or a folder of them"
+_KINDS = "use .jsonl, .jsonl.gz or .json files, or a folder of them"
 _LETTERS = "ABCD"  # of choices, for which ∞Bench has a scorer
 _CHOICE = "longbook_choice_eng"
-_CHINESE = ("_zh", "_chn", "dureader", "lsht", "vcsum")  # how the benchmarks' Chinese datasets end
+_CHINESE = ("_zh", "_chn", "dureader", "lsht", "vcsum")  # suffixes of the benchmarks' Chinese datasets
 
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """One question of a dataset. `dataset` and `id` together are unique among the examples that are loaded together.
+    """One question of a dataset. `dataset` and `id` together are unique among all loaded examples.
 
-    answers: the gold answers, each of which counts; none where the document has no answer. With choices they are two: the text
-    of the right choice and its letter, as in ∞Bench. answerable: whether the document has an answer. context(): returns the
-    document's text. document: equal for examples that share their document. evidence: gold spans, verbatim in the context.
+    answers: the gold answers, any of which counts; empty if the document has no answer. With choices there are two: the text of
+    the right choice and its letter, as in ∞Bench. answerable: whether the document has an answer. context(): returns the
+    document's text. document: equal for examples that share a document. evidence: gold spans, verbatim in the context.
     all_classes: the labels of a classification (LongBench).
     """
 
@@ -49,10 +50,10 @@ class Example:
 
 
 def load_examples(paths: Iterable[Path], limit: int | None = None, seed: int = 0) -> list[Example]:
-    """Read the examples of JSON Lines files, JSON arrays (either may be gzipped) and folders of them, in their order.
+    """Read the examples in JSON Lines files, JSON arrays (either may be gzipped) and folders of these, in order.
 
-    limit: rows of each file, drawn with `seed`; the rows of a smaller limit are among those of a larger one. Rows that are not
-    drawn are not checked. Raises FbragError (doc_not_found, doc_unreadable, doc_empty) with the file and the line.
+    limit: number of rows per file, drawn with `seed`; a larger limit includes the rows of a smaller one. Rows that are not drawn
+    are not checked. Raises FbragError (doc_not_found, doc_unreadable, doc_empty) with the file and the line.
     """
     contexts = _Contexts()
     examples: list[Example] = []
@@ -62,7 +63,7 @@ def load_examples(paths: Iterable[Path], limit: int | None = None, seed: int = 0
             try:
                 example = _example(_object(text), path, contexts)
                 if first := taken.get((example.dataset, example.id)):
-                    raise _BadRow(f"the id {example.id!r} of {example.dataset} is taken by {first}")
+                    raise _BadRow(f"duplicate id {example.id!r} in {example.dataset}, also in {first}")
             except _BadRow as bad:
                 raise _unreadable(path, place, str(bad)) from None
             taken[example.dataset, example.id] = f"{path}, {place}"
@@ -71,24 +72,24 @@ def load_examples(paths: Iterable[Path], limit: int | None = None, seed: int = 0
 
 
 class _BadRow(ValueError):
-    """A row that cannot be used. The message is the reason; `load_examples` adds the file and the line."""
+    """Raised for an invalid row. The message is the reason; `load_examples` adds the file and the line."""
 
 
 # -- documents ---------------------------------------------------------------------------------------------------------------
 
 
 class _Contexts:
-    """Stores each document once, compressed. ∞Bench repeats a book of a megabyte for each question."""
+    """Stores each document once, compressed. ∞Bench repeats a book of one megabyte for each question."""
 
     def __init__(self) -> None:
         self._packed: dict[str, bytes] = {}
         self._of_file: dict[Path, str] = {}
-        self.text = lru_cache(maxsize=1)(self._text)  # neighbouring rows often share a document
+        self.text = lru_cache(maxsize=1)(self._text)  # adjacent rows often share a document
 
     def add(self, text: str) -> str:
         """Store a document, and return its key. Raises _BadRow if there is no text."""
         if not text or text.isspace():
-            raise _BadRow("no text (`context` or `context_file`)")
+            raise _BadRow("missing text (`context` or `context_file`)")
         data = text.encode("utf-8", "surrogatepass")
         key = sha256(data).hexdigest()
         if key not in self._packed:
@@ -99,17 +100,17 @@ class _Contexts:
         """Store the document in a file of the dataset's folder, and return its key. Raises _BadRow, OSError."""
         path = (folder / name).resolve()
         if not path.is_relative_to(folder.resolve()):
-            raise _BadRow(f"its context_file {name} leads out of the dataset's folder")
+            raise _BadRow(f"context_file {name} is outside the dataset's folder")
         if path not in self._of_file:
             if not path.is_file():
-                raise _BadRow(f"there is no context_file {folder / name}")
+                raise _BadRow(f"context_file not found: {folder / name}")
             data = read_start(path, MAX_ROW + 1)
             if len(data) > MAX_ROW:
-                raise _BadRow(f"its context_file {name} is longer than {MAX_ROW // 1_000_000} MB")
+                raise _BadRow(f"context_file {name} exceeds {MAX_ROW // 1_000_000} MB")
             try:
                 self._of_file[path] = self.add(data.decode("utf-8"))
             except UnicodeDecodeError as error:
-                raise _BadRow(f"its context_file {name} is not UTF-8: {error.reason}") from None
+                raise _BadRow(f"context_file {name} is not UTF-8: {error.reason}") from None
         return self._of_file[path]
 
     def _text(self, key: str) -> str:
@@ -123,7 +124,7 @@ def _object(text: str) -> dict[str, Any]:
     try:
         row = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise _BadRow(f"not JSON: {error}") from None
+        raise _BadRow(f"invalid JSON: {error}") from None
     if not isinstance(row, dict):
         raise _BadRow("not a JSON object")
     return row
@@ -136,7 +137,7 @@ def _example(row: dict[str, Any], path: Path, contexts: _Contexts) -> Example:
         dataset = stem
     question = _string(row, "input", "question")  # ∞Bench's first release had `question`
     if not question:
-        raise _BadRow("no question (`input`)")
+        raise _BadRow("missing question (`input`)")
     document = _document(row, path.parent, contexts)
     classes = _strings(row, "all_classes")
     choices = tuple(choice for choice in _strings(row, "options") if choice.strip()) or (classes if dataset == _CHOICE else ())
@@ -159,7 +160,7 @@ def _example(row: dict[str, Any], path: Path, contexts: _Contexts) -> Example:
         text = contexts.text(document)
         for span in example.evidence:
             if not span.strip() or span not in text:
-                raise _BadRow(f"its evidence {span[:40]!r} is not in the context")
+                raise _BadRow(f"evidence {span[:40]!r} is not in the context")
     return example
 
 
@@ -170,16 +171,16 @@ def _document(row: dict[str, Any], folder: Path, contexts: _Contexts) -> str:
             return contexts.add_file(name, folder)
         except _BadRow:
             raise
-        except (OSError, ValueError, RuntimeError) as error:  # no file can have this name
-            raise _BadRow(f"its context_file {name[:40]!r} cannot be read: {getattr(error, 'strerror', error)}") from None
+        except (OSError, ValueError, RuntimeError) as error:  # an impossible file name
+            raise _BadRow(f"context_file {name[:40]!r} cannot be read: {getattr(error, 'strerror', error)}") from None
     return contexts.add(text)
 
 
 def _answerable(row: dict[str, Any]) -> bool | None:
-    """Return MuSiQue's `answerable`; None where the row leaves it to its answers. Answers of an unanswerable row do not count."""
+    """Return MuSiQue's `answerable`; None if the row does not have it. The answers of an unanswerable row do not count."""
     value = row.get("answerable")
     if value is not None and not isinstance(value, bool):
-        raise _BadRow("`answerable` is neither true nor false")
+        raise _BadRow("`answerable` must be true or false")
     return value
 
 
@@ -192,35 +193,35 @@ def _answers(row: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _choice(answers: Sequence[str], choices: Sequence[str]) -> tuple[str, ...]:
-    """Return (text, letter) of the right choice, as ∞Bench's `get_answer` (src/eval_utils.py) does; a row may give either one."""
+    """Return (text, letter) of the right choice, like ∞Bench's `get_answer` (src/eval_utils.py); a row may give either one."""
     if len(choices) > len(_LETTERS):
-        raise _BadRow(f"{len(choices)} options: only A to D can be scored")
+        raise _BadRow(f"{len(choices)} options: only four (A to D) can be scored")
     if len(answers) == 2 and answers[1] in _LETTERS[: len(choices)]:
         return tuple(answers)
     if len(answers) != 1:
-        raise _BadRow("a choice has one answer")
+        raise _BadRow("a multiple-choice row must have one answer")
     if answers[0] in choices:
         return answers[0], _LETTERS[choices.index(answers[0])]
     if len(answers[0]) == 1 and answers[0] in _LETTERS[: len(choices)]:
         return choices[_LETTERS.index(answers[0])], answers[0]
-    raise _BadRow(f"its answer {answers[0][:40]!r} is none of the options")
+    raise _BadRow(f"answer {answers[0][:40]!r} is not one of the options")
 
 
 def _id(row: dict[str, Any]) -> str:
     for name in ("_id", "id"):
         if (value := row.get(name)) is not None:
             if isinstance(value, bool) or not isinstance(value, (str, int)):
-                raise _BadRow(f"`{name}` is neither a string nor a whole number")
+                raise _BadRow(f"`{name}` must be a string or a whole number")
             return str(value)
     return ""
 
 
 def _string(row: dict[str, Any], *names: str) -> str:
-    """Return the first of these fields that the row has; empty if it has none."""
+    """Return the first of these fields that the row has; "" if it has none."""
     for name in names:
         if (value := row.get(name)) is not None:
             if not isinstance(value, str):
-                raise _BadRow(f"`{name}` is not a string")
+                raise _BadRow(f"`{name}` must be a string")
             return value
     return ""
 
@@ -230,7 +231,7 @@ def _strings(row: dict[str, Any], name: str) -> tuple[str, ...]:
     value = row.get(name)
     values = value if isinstance(value, list) else [] if value is None else [value]
     if not all(isinstance(each, (str, int, float)) and not isinstance(each, bool) for each in values):
-        raise _BadRow(f"`{name}` is not a list of strings")
+        raise _BadRow(f"`{name}` must be a list of strings")
     return tuple(map(str, values))
 
 
@@ -238,12 +239,12 @@ def _strings(row: dict[str, Any], name: str) -> tuple[str, ...]:
 
 
 def _unreadable(path: Path, place: str, what: str) -> FbragError:
-    """Return an error for a place in a file. place: "line 3" of JSON Lines, "row 3" of an array. what: the fault."""
+    """Return the error for a location in a file. place: "line 3" of JSON Lines, "row 3" of an array. what: the problem."""
     return FbragError("doc_unreadable", f"{path}, {place}: {what}", _FORM, document=str(path))
 
 
 def dataset_files(paths: Iterable[Path]) -> list[Path]:
-    """Return each file once; for a folder its datasets, by name. Raises FbragError (doc_not_found, doc_unreadable)."""
+    """Return each file once; for a folder, its datasets sorted by name. Raises FbragError (doc_not_found, doc_unreadable)."""
     files: dict[Path, Path] = {}
     for path in paths:
         files |= {resolved: file for resolved, file in _datasets(path).items() if resolved not in files}
@@ -251,10 +252,10 @@ def dataset_files(paths: Iterable[Path]) -> list[Path]:
 
 
 def _datasets(path: Path) -> dict[Path, Path]:
-    """Return a file, or the datasets of a folder, by their resolved paths."""
+    """Return a file, or the datasets in a folder, by resolved path."""
     try:
         if not path.exists():
-            raise FbragError("doc_not_found", f"there is no {path}", _KINDS, document=str(path))
+            raise FbragError("doc_not_found", f"file not found: {path}", _KINDS, document=str(path))
         found = sorted(filter(_is_dataset, path.iterdir())) if path.is_dir() else [path]
         if not found:
             raise FbragError("doc_not_found", f"no dataset in {path}", _KINDS, document=str(path))
@@ -267,13 +268,13 @@ def _datasets(path: Path) -> dict[Path, Path]:
 
 
 def _failed(path: Path, error: Exception) -> FbragError:
-    """Return the error for a file or folder that cannot be read. error: raised by the system or by the decompression."""
+    """Return the error for an unreadable file or folder. error: from the system or the decompression."""
     why = getattr(error, "strerror", None) or error
     return FbragError("doc_unreadable", f"{path} cannot be read: {why}", _KINDS, document=str(path))
 
 
 def _is_dataset(path: Path) -> bool:
-    """Return whether a file in a folder is a dataset. A .json file may be a configuration; with an array it is a dataset."""
+    """Return whether a file in a folder is a dataset. A .json file is one if it has an array; others may be configurations."""
     name = path.name.removesuffix(".gz")
     if name.startswith(".") or not name.endswith((".jsonl", ".json")) or not path.is_file():
         return False
@@ -281,8 +282,8 @@ def _is_dataset(path: Path) -> bool:
 
 
 def _open(path: Path) -> IO[bytes]:
-    if not path.is_file():  # reading a pipe would wait
-        raise FbragError("doc_unreadable", f"{path} is no file", _KINDS, document=str(path))
+    if not path.is_file():  # reading a pipe would block
+        raise FbragError("doc_unreadable", f"{path} is not a file", _KINDS, document=str(path))
     with path.open("rb") as file:
         start = file.read(2)
     return gzip.open(path) if start == _GZIP else path.open("rb")  # type: ignore[return-value]
@@ -293,7 +294,7 @@ def _is_array(path: Path) -> bool:
 
 
 def read_start(path: Path, size: int) -> bytes:
-    """Return the first `size` bytes of a file, or all if it has less; unpacked if it is gzipped. Raises FbragError."""
+    """Return the first `size` bytes of a file, or all if it has fewer; decompressed if it is gzipped. Raises FbragError."""
     try:
         with _open(path) as file:
             return file.read(size)
@@ -302,9 +303,9 @@ def read_start(path: Path, size: int) -> bytes:
 
 
 def drawn_rows(path: Path, limit: int | None, seed: int) -> Iterator[tuple[str, str]]:
-    """Yield (place, JSON text) of `limit` rows of the file, or of all, in their order.
+    """Yield (location, JSON text) of `limit` rows of the file, or of all, in order.
 
-    The rows of a smaller limit are among those of a larger one. Raises FbragError (doc_unreadable, doc_empty).
+    A larger limit includes the rows of a smaller one. Raises FbragError (doc_unreadable, doc_empty).
     """
     rows: Callable[[Path], Iterator[tuple[str, str | bytes]]] = _array if _is_array(path) else _lines
     chosen = None
@@ -328,7 +329,7 @@ def _lines(path: Path) -> Iterator[tuple[str, str | bytes]]:
             while row := file.readline(MAX_ROW + 1):
                 line += 1
                 if len(row) > MAX_ROW:
-                    raise _unreadable(path, f"line {line}", f"longer than {MAX_ROW // 1_000_000} MB")
+                    raise _unreadable(path, f"line {line}", f"exceeds {MAX_ROW // 1_000_000} MB")
                 if not row.isspace():
                     yield f"line {line}", row
     except (OSError, EOFError, zlib.error) as error:
@@ -338,14 +339,14 @@ def _lines(path: Path) -> Iterator[tuple[str, str | bytes]]:
 def _array(path: Path) -> Iterator[tuple[str, str | bytes]]:
     data = read_start(path, _MAX_ARRAY + 1)
     if len(data) > _MAX_ARRAY:
-        raise _unreadable(path, "line 1", f"an array of more than {_MAX_ARRAY // 1_000_000} MB; write it as JSON Lines")
+        raise _unreadable(path, "line 1", f"the array exceeds {_MAX_ARRAY // 1_000_000} MB; convert it to JSON Lines")
     text = _decoded(data, path, "line 1")
     try:
         rows = json.loads(text)
     except json.JSONDecodeError as error:
-        raise _unreadable(path, f"line {error.lineno}", f"not JSON: {error.msg}") from None
+        raise _unreadable(path, f"line {error.lineno}", f"invalid JSON: {error.msg}") from None
     except (ValueError, RecursionError) as error:
-        raise _unreadable(path, "line 1", f"not JSON: {error}") from None
+        raise _unreadable(path, "line 1", f"invalid JSON: {error}") from None
     for n, row in enumerate(rows, 1):
         yield f"row {n}", json.dumps(row)
 

@@ -1,7 +1,7 @@
-"""Scores of an example's answer and of its selected chunks, by the metrics that fit its dataset.
+"""Scores an example's answer and its selected chunks with the metrics for its dataset.
 
-One answer is scored against one gold answer by the rules of the benchmarks' own scorers. LongBench: `metrics.py` of
-THUDM/LongBench. ∞Bench: `src/compute_scores.py` of OpenBMB/InfiniteBench (51d9b37).
+An answer is scored against a gold answer by the rules of the benchmarks' own scorers. LongBench: `metrics.py` of THUDM/LongBench.
+∞Bench: `src/compute_scores.py` of OpenBMB/InfiniteBench (51d9b37).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from fbrag_cli.installation import extra
 from fbrag_cli.text.printable import one_line
 from fbrag_cli.text.spans import joined
 
-SCORE = "score"  # the main metric of a data set, whichever that is
+SCORE = "score"  # the main metric of a dataset
 #: A metric of rows -> its name in tables and plots.
 METRICS = {
     SCORE: "Score",
@@ -28,56 +28,56 @@ METRICS = {
     "contains": "Gold answer in the reply",
     "rouge_l": "Rouge-L F1",
     "accuracy": "Accuracy",
-    "evidence_recall": "Evidence recall at the selected chunks",
+    "evidence_recall": "Evidence recall of the selected chunks",
     "full_evidence": "All evidence among the selected chunks",
-    "answer_in_context": "Answer in what the large model read",
+    "answer_in_context": "Answer in the text that the large model read",
     "answer_in_samples": "Answer in a forward sample",
-    "abstain": "Abstained where the document has no answer",
-    "abstain_wrongly": "Abstained where the document has the answer",
+    "abstain": "Abstained, and the document has no answer",
+    "abstain_wrongly": "Abstained, but the document has the answer",
 }
-#: Those of which less is better.
+#: The metrics that should be low.
 LESS = frozenset({"abstain_wrongly"})
-#: Those that score an answer.
+#: The metrics that score an answer.
 ANSWER_METRICS = ("f1", "em", "contains", "rouge_l", "accuracy")
 
-# Datasets for which LongBench's `eval.py` computes Rouge-L (`dataset2metric`), and those of which it reads the first line only
+# Datasets for which LongBench's `eval.py` computes Rouge-L (`dataset2metric`), and those for which it reads only the first line
 _SUMMARIES = frozenset("dureader gov_report multi_news qmsum samsum vcsum".split())
 _FIRST_LINE = frozenset("lsht samsum trec triviaqa".split())
-# Tasks of LongBench and ∞Bench with other metrics than ours
+# Tasks of LongBench and ∞Bench with metrics that fbrag does not have
 _OTHER_TASKS = frozenset(
     """lcc passage_count passage_retrieval_en passage_retrieval_zh repobench-p
     code_debug code_run kv_retrieval longbook_sum_eng longdialogue_qa_eng math_calc math_find number_string passkey""".split()
 )
 _BY_CHARACTERS = frozenset({"longbook_qa_chn"})  # ∞Bench's rule for Chinese
-_UNSPACED = frozenset("ja km lo my th".split())  # languages without a rule in these benchmarks: by characters too
+_UNSPACED = frozenset("ja km lo my th".split())  # languages without a rule in these benchmarks: also by characters
 
 
 def known_metric(name: str) -> str:
     """Return the name of a metric as in `METRICS`. Raises FbragError (usage) for an unknown one."""
     name = name.strip().lower().replace("-", "_")
     if name not in METRICS:
-        raise FbragError("usage", f"there is no metric {one_line(name, 40) or 'without a name'}", f"one of {', '.join(METRICS)}")
+        raise FbragError("usage", f"unknown metric {one_line(name, 40)!r}", f"use one of {', '.join(METRICS)}")
     return name
 
 
 def main_metric(example: Example) -> str:
-    """Return the metric that a dataset is reported by: F1; for summaries Rouge-L; for choices and classes accuracy.
+    """Return the metric reported for a dataset: F1; for summaries Rouge-L; for choices and classes accuracy.
 
     Raises FbragError (usage) for tasks of the benchmarks that need other metrics (code, counting, retrieval).
     """
     if _name(example) in _OTHER_TASKS:
-        raise FbragError("usage", f"fbrag has no scorer for {example.dataset}", "leave it out: fbrag eval FILE...")
+        raise FbragError("usage", f"fbrag has no scorer for {example.dataset}", "drop this dataset: fbrag eval FILE...")
     if example.choices or example.all_classes:
         return "accuracy"
     return "rouge_l" if _name(example) in _SUMMARIES else "f1"
 
 
 def score(example: Example, answer: str) -> dict[str, float | None]:
-    """Return each of `ANSWER_METRICS`, 0 to 1, the best over the gold answers, as in both benchmarks. None: it does not apply.
+    """Return each of `ANSWER_METRICS`, 0 to 1: the best over the gold answers, as in both benchmarks. None: not applicable.
 
-    F1, exact match, "contains" and Rouge-L apply to questions, Rouge-L to summaries, accuracy to choices and classes, and nothing
-    without gold answers. "contains" is 1 where a gold answer stands in the reply: the accuracy of many papers. Raises
-    FbragError (usage) without the package rouge, or jieba for Chinese, where they are needed.
+    F1, exact match, "contains" and Rouge-L apply to questions, Rouge-L to summaries, accuracy to choices and classes. Without
+    gold answers none applies. "contains" is 1 if the reply contains a gold answer, which many papers call accuracy. Raises
+    FbragError (usage) if the package rouge, or jieba for Chinese, is needed and not installed.
     """
     main = main_metric(example)
     if _name(example) in _FIRST_LINE:
@@ -102,9 +102,9 @@ def score(example: Example, answer: str) -> dict[str, float | None]:
 
 
 def answer_in(example: Example, texts: Iterable[str]) -> float | None:
-    """Return 1 if any gold answer stands in any of the texts, else 0; None without gold answers.
+    """Return 1 if any of the texts contains a gold answer, else 0; None without gold answers.
 
-    Both are normalised as for exact match, and compared by whole words (Chinese: characters). Of a choice, the text counts.
+    Both are normalized as for exact match, and compared by whole words (Chinese: characters). For a choice, its text counts.
     """
     gold = example.answers[:1] if example.choices else example.answers
     if not gold:
@@ -115,10 +115,10 @@ def answer_in(example: Example, texts: Iterable[str]) -> float | None:
 
 
 def evidence_recall(evidence: Sequence[str], selected: Iterable[tuple[int, int]], text: str) -> float | None:
-    """Return the share of the evidence that lies wholly inside the selected chunks, 0 to 1; None without evidence.
+    """Return the share of the evidence that is entirely inside the selected chunks, 0 to 1; None without evidence.
 
-    selected: (start, end) of the chunks, in characters of `text`. Chunks with only white space between them are one stretch. A
-    piece of evidence that occurs several times counts wherever it is covered. White space around it does not count.
+    selected: (start, end) of the chunks, in characters of `text`. Chunks separated only by white space are merged. Evidence that
+    occurs several times counts if any occurrence is covered. Surrounding white space is ignored.
     """
     if not evidence:
         return None
@@ -153,22 +153,22 @@ def _normalized(text: str, example: Example) -> str:
 
 
 def _tokens(text: str, example: Example) -> list[str]:
-    """Return the words of a text; in Chinese those of jieba (LongBench's `qa_f1_zh_score`) or characters (`qa_f1_score_zh`)."""
+    """Return the words of a text; in Chinese, jieba's words (LongBench's `qa_f1_zh_score`) or characters (`qa_f1_score_zh`)."""
     if _by_words(example):
         return [word for word in map(normalized_chinese, cut_chinese(text)) if word]
     return list(normalized_chinese(text)) if _unspaced(example) else words(text)
 
 
 def _spaced(text: str, example: Example) -> str:
-    """Return `text` with spaces between words, as LongBench's `rouge_zh_score` puts them into Chinese."""
+    """Return `text` with spaces between words, which LongBench's `rouge_zh_score` inserts into Chinese."""
     if _by_words(example):
         return " ".join(cut_chinese(text))
     return " ".join(text) if _unspaced(example) else text
 
 
-# -- normalised text, words ----------------------------------------------------------------------------------------------------
+# -- normalized text, words ----------------------------------------------------------------------------------------------------
 
-_CHINESE_PUNCTUATION = (  # not complete: "《" and "〈" stay
+_CHINESE_PUNCTUATION = (  # incomplete: "《" and "〈" are kept
     "！？｡。＂＃＄％＆＇（）＊＋，－／：；＜＝＞＠［＼］＾＿｀｛｜｝～｟｠｢｣､"
     "、〃》「」『』【】〔〕〖〗〘〙〚〛〜〝〞〟〰〾〿–—‘’‛“”„‟…‧﹏."
 )
@@ -191,12 +191,12 @@ def normalized_chinese(text: str) -> str:
 
 
 def words(text: str) -> list[str]:
-    """Return the words of the normalised text."""
+    """Return the words of the normalized text."""
     return _ARTICLE.sub(" ", text.lower().translate(_NO_PUNCTUATION)).split()
 
 
 def cut_chinese(text: str) -> Iterator[str]:
-    """Return the words of `jieba.cut(text)`, with white space and punctuation. Raises FbragError (usage) without jieba."""
+    """Return the words of `jieba.cut(text)`, including white space and punctuation. Raises FbragError (usage) without jieba."""
     return _jieba_cut()(text)
 
 
@@ -209,9 +209,9 @@ def _jieba_cut() -> Callable[[str], Iterator[str]]:
         try:
             import jieba
         except ImportError:
-            what = "Chinese answers are cut into words by jieba, which is not installed"
+            what = "Chinese answers need jieba, which is not installed"
             raise FbragError("usage", what, extra("eval")) from None
-    # Its own `initialize` would read the dictionary from a file in /tmp, which anyone may have put there.
+    # jieba's `initialize` would read the dictionary from a file in /tmp, which anyone may have written.
     tokenizer = jieba.Tokenizer()
     tokenizer.FREQ, tokenizer.total = tokenizer.gen_pfdict(tokenizer.get_dict_file())
     tokenizer.initialized = True
@@ -227,7 +227,7 @@ _SPACED = str.maketrans(dict.fromkeys("\n\"'.,?!{}", " "))
 
 
 def f1(predicted: Sequence[str], gold: Sequence[str]) -> float:
-    """Return the F1 of the common tokens, counted with repetitions: `f1_score` of LongBench and ∞Bench."""
+    """Return the F1 of the common tokens, including repetitions: `f1_score` of LongBench and ∞Bench."""
     n_common = sum((Counter(predicted) & Counter(gold)).values())
     if not n_common:
         return 0.0
@@ -238,16 +238,16 @@ def f1(predicted: Sequence[str], gold: Sequence[str]) -> float:
 def rouge_l(prediction: str, gold: str) -> float:
     """Return the summary-level Rouge-L F1 of the package `rouge`: `rouge_score` of LongBench.
 
-    Where the package raises, LongBench counts 0: for a text without a sentence, and for two sentences so long (about 1,000
-    words) that its recursion exceeds Python's limit. Raises FbragError (usage) without the package.
+    If the package raises, LongBench counts 0: for a text without a sentence, and for two sentences of about 1,000 words, whose
+    recursion exceeds Python's limit. Raises FbragError (usage) without the package.
     """
     try:
         from rouge import Rouge
     except ImportError:
-        raise FbragError("usage", "Rouge-L is computed by rouge, which is not installed", extra("eval")) from None
+        raise FbragError("usage", "Rouge-L needs the package rouge, which is not installed", extra("eval")) from None
     longest = (max(len(sentence.split()) for sentence in text.split(".")) for text in (prediction, gold))
     if min(longest) > sys.getrecursionlimit():
-        return 0.0  # the package would fill a table of n x m cells first, gigabytes for 5,000 words, and then raise
+        return 0.0  # the package would first fill n x m cells, gigabytes for 5,000 words, and then raise
     try:
         return float(Rouge(metrics=["rouge-l"], stats=["f"]).get_scores(prediction, gold)[0]["rouge-l"]["f"])
     except (ValueError, RecursionError):
@@ -255,9 +255,9 @@ def rouge_l(prediction: str, gold: str) -> float:
 
 
 def choice_accuracy(prediction: str, label: tuple[str, ...]) -> float:
-    """Return 1 if the prediction means the right choice, else 0. label: the choice's text and its letter.
+    """Return 1 if the prediction is the right choice, else 0. label: the choice's text and its letter.
 
-    This is ∞Bench's `get_score_one_longbook_choice_eng`, which tries these signs in turn.
+    This is ∞Bench's `get_score_one_longbook_choice_eng`, which tries these markers in turn.
     """
     prediction = prediction.strip()
     letters = next(filter(None, map(_LETTER.findall, prediction.split("\n"))), [])
@@ -280,7 +280,7 @@ def class_accuracy(prediction: str, gold: str, all_classes: Sequence[str]) -> fl
     """Return 1 over the number of labels that the prediction names if the right one is among them, else 0.
 
     This is LongBench's `classification_score`. A label that is part of the right one does not count, unless it follows such a
-    label, because LongBench removes labels from the list that it walks.
+    label, because LongBench removes labels from the list while it iterates over it.
     """
     named = [label for label in all_classes if label in prediction]
     i = 0

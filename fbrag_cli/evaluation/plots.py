@@ -1,4 +1,4 @@
-"""Plots of result rows, as the paper's Figures 2 and 5: a score against chunks, small model or samples."""
+"""Plots of result rows, like the paper's Figures 2 and 5: a score against chunks, small model or samples."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ PLOTS = {
     "chunks": ("select", "Selected chunks"),
     "small": ("small", "Small model"),
     "samples": ("samples", "Forward samples"),
-    "recall": ("recall", "Chunks recalled for the small model"),
+    "recall": ("recall", "Chunks retrieved for the small model"),
     "temperature": ("temperature", "Sampling temperature"),
 }
 
-# Okabe and Ito (2008): colors that all kinds of color vision tell apart; without yellow, which is too light on white.
+# Okabe and Ito (2008): colors distinguishable with any color vision; without yellow, which is too light on white.
 _COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#24211c"]
 _MARKERS = ["o", "s", "^", "D", "v", "P", "X"]
 _DASHES: list[Any] = ["--", ":", "-.", (0, (1, 3)), (0, (8, 3))]
 _PANELS_ACROSS = 3
 _TITLE = 28  # characters of a name
 _LONGEST = 70  # characters of a label
-_FORESTS = 3  # metrics of a plot of differences
+_FORESTS = 3  # metrics in a plot of differences
 
-# Options of matplotlib: of all figures, and of what is drawn.
+# Options of matplotlib, for figures and for what is drawn.
 _STYLE: dict[Any, Any] = {
     "figure.facecolor": "white",
     "axes.facecolor": "white",
@@ -63,7 +63,7 @@ _STYLE: dict[Any, Any] = {
     "lines.linewidth": 1.8,
     "legend.frameon": False,
     "legend.fontsize": 9,
-    "text.parse_math": False,  # a name with a dollar sign is no formula
+    "text.parse_math": False,  # a dollar sign in a name is not a formula
     "text.usetex": False,
     "svg.hashsalt": "fbrag",
     "svg.fonttype": "path",
@@ -75,7 +75,7 @@ _METADATA: dict[Format, dict[str, str | None]] = {"png": {"Software": None}, "sv
 
 @dataclass(frozen=True, slots=True)
 class _Family:
-    """Configurations that differ only in the setting of the axis. varies: whether their method reads that setting."""
+    """Configurations that differ only in the axis's setting. varies: whether their method has that setting."""
 
     label: str
     configurations: tuple[dict[str, object], ...]
@@ -84,7 +84,7 @@ class _Family:
 
 @dataclass(frozen=True, slots=True)
 class _Point:
-    """One configuration in a plot. at: value of the setting on the axis. score, low, high: mean and 95 % interval, in percent."""
+    """One configuration in a plot. at: value of the axis's setting. score, low, high: mean and 95% interval, in percent."""
 
     at: object
     score: float
@@ -93,30 +93,30 @@ class _Point:
 
 
 def supported(rows: Sequence[Result]) -> tuple[str, ...]:
-    """Return the plots that the rows can fill: those where configurations differ in the setting of the axis alone."""
+    """Return the plots that the rows support: those with configurations that differ only in the axis's setting."""
     metric = _metric(rows)
     return tuple(name for name, (setting, _) in PLOTS.items() if _families(rows, setting, metric))
 
 
 def _metric(rows: Sequence[Result]) -> str:
-    """Return the score, or evidence recall where nothing was answered."""
+    """Return the score, or evidence recall if there are no answers."""
     return SCORE if any(row.score is not None for row in rows) else "evidence_recall"
 
 
 def plot(name: str, rows: Sequence[Result]) -> dict[Format, bytes]:
-    """Draw a plot, and return the content of a file for each format. The same rows give the same bytes.
+    """Draw a plot, and return the content of a file per format. The same rows give the same bytes.
 
-    name: one of `supported`. The first panel shows the average over the data sets, each other panel one data set, all on one
-    scale. Bars are 95 % intervals.
+    name: one of `supported`. The first panel shows the average over the datasets, each other panel one dataset, all on one scale.
+    Bars are 95% intervals.
     """
     families = _families(rows, PLOTS[name][0], _metric(rows))
     return _drawn(lambda: _figure(name, rows, families))
 
 
 def forest(report: Report) -> dict[Format, bytes]:
-    """Draw the paired differences of a report of `compare`: a panel for each of the first metrics, a line for each configuration.
+    """Draw the paired differences in a report of `compare`: one panel per metric (the first few), one line per configuration.
 
-    Bars are 95 % intervals of the average over the data sets; a difference that is marked in the report is filled.
+    Bars are 95% intervals of the average over the datasets; differences marked in the report are filled.
     """
     return _drawn(lambda: _forest(report.tables[:_FORESTS], report.title))
 
@@ -125,7 +125,7 @@ def _drawn(made: Callable[[], Figure]) -> dict[Format, bytes]:
     import matplotlib
 
     with matplotlib.rc_context(_STYLE), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph .* missing")  # a script that the font lacks is drawn as boxes
+        warnings.filterwarnings("ignore", "Glyph .* missing")  # scripts that the font lacks are drawn as boxes
         figure = made()
         return {"png": _saved(figure, "png"), "svg": _saved(figure, "svg")}
 
@@ -153,7 +153,7 @@ def _forest(tables: Sequence[Table], title: str) -> Figure:
         place.set_yticks(range(len(names)), [_wrapped(name) for name in names])
         place.set_ylim(len(names) - 0.5, -0.5)
         place.set_title(_wrapped(table.title))
-        place.set_xlabel("Difference, points of percent")
+        place.set_xlabel("Difference, percentage points")
     return figure
 
 
@@ -162,10 +162,10 @@ def _figure(name: str, rows: Sequence[Result], families: Sequence[_Family]) -> F
 
     metric = _metric(rows)
     by_configuration: dict[str, list[Result]] = {}
-    for row in sorted(rows, key=lambda row: row.id):  # the same resamples, in whatever order they were evaluated
+    for row in sorted(rows, key=lambda row: row.id):  # the same resamples whatever the order of evaluation
         by_configuration.setdefault(key(row.configuration), []).append(row)
     datasets = list(dict.fromkeys(row.dataset for row in rows if row.value(metric) is not None))
-    panels = [(f"Average of {len(datasets)} data sets", datasets)] if len(datasets) > 1 else []
+    panels = [(f"Average of {len(datasets)} datasets", datasets)] if len(datasets) > 1 else []
     panels += [(one_line(dataset, _TITLE), [dataset]) for dataset in datasets]
     across = min(len(panels), _PANELS_ACROSS)
     down = -(-len(panels) // across)
@@ -185,7 +185,8 @@ def _figure(name: str, rows: Sequence[Result], families: Sequence[_Family]) -> F
 
 
 def _families(rows: Sequence[Result], setting: str, metric: str) -> list[_Family]:
-    """Return the families with at least two values of `setting`, then the methods without it that agree with one of them."""
+    """Return the families with at least two values of `setting`, then the methods without it whose settings agree with one of
+    them."""
     measured = {key(row.configuration): row.configuration for row in rows if row.value(metric) is not None}
     found: dict[str, dict[str, dict[str, object]]] = {}  # by the other settings, then by this one
     for configuration in sorted(measured.values(), key=order):
@@ -207,9 +208,9 @@ def _agree(level: Mapping[str, object], other: Mapping[str, object]) -> bool:
 def _points(
     family: _Family, by_configuration: Mapping[str, Sequence[Result]], setting: str, metric: str, datasets: Sequence[str]
 ) -> list[_Point]:
-    """Return a point for each configuration that has rows of all `datasets`: its average over them.
+    """Return a point for each configuration with rows for all `datasets`: its average over them.
 
-    by_configuration: the rows by the key of their configuration.
+    by_configuration: the rows by configuration key.
     """
     points = []
     for configuration in family.configurations:
@@ -226,7 +227,7 @@ def _points(
 
 
 def _draw(place: Axes, name: str, families: Sequence[_Family], points_of: Sequence[Sequence[_Point]]) -> None:
-    """Draw one panel. A family has its look by its place among them, the same in every panel."""
+    """Draw one panel. The style of a family depends on its position, so it is the same in every panel."""
     ats = {point.at for family, points in zip(families, points_of, strict=True) for point in points if family.varies}
     if name == "small":
         models = sorted(map(str, ats))
@@ -251,4 +252,4 @@ def _draw(place: Axes, name: str, families: Sequence[_Family], points_of: Sequen
 
 def _wrapped(name: str) -> str:
     name = "\n".join(wrap(one_line(name, _LONGEST).replace(",", ", "), _TITLE, break_on_hyphens=False)) or name
-    return f" {name}" if name.startswith("_") else name  # matplotlib hides labels that begin so
+    return f" {name}" if name.startswith("_") else name  # matplotlib hides labels that start with _

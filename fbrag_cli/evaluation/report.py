@@ -1,4 +1,4 @@
-"""Reports over result rows: a summary, paired differences between configurations or runs, and minimum scores."""
+"""Reports on result rows: a summary, paired differences between configurations or runs, and minimum scores."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _REPORTED = (
 )
 _ERRORS_NAMED = 3
 _COVERED = (0.25, 0.5, 0.75, 1.0)  # shares of the answers
-_SURE = 0.05  # p below which a difference is marked; the interval of a few pairs is too narrow
+_SURE = 0.05  # p below which a difference is marked, because the interval of a few pairs is too narrow
 _STAGES = ("read", "load", "recall", "forward", "select", "answer", "verify", "first_token")
 _OUTCOMES = {"answered": "Answered", "not_found": "Not found", "retrieved": "Retrieved only", "error": "Errors"}
 
@@ -44,7 +44,7 @@ class Group:
         return [row for row in self.rows if row.status != "error"]
 
     def values(self, metric: str) -> Values:
-        """Return the values of a metric in the order of the ids, so that the same examples are resampled alike."""
+        """Return the values of a metric in the order of the ids, so that the same examples are resampled in the same way."""
         found: Values = {}
         for row in sorted(self.rows, key=lambda row: row.id):
             if (value := row.value(metric)) is not None:
@@ -53,7 +53,7 @@ class Group:
 
 
 def group_rows(rows: Iterable[Result]) -> list[Group]:
-    """Return the rows by configuration, in the order of a table, each group with its label."""
+    """Return the rows grouped by configuration, in table order, with labels."""
     found: dict[str, list[Result]] = {}
     for row in rows:
         found.setdefault(key(row.configuration), []).append(row)
@@ -66,10 +66,10 @@ def group_rows(rows: Iterable[Result]) -> list[Group]:
 
 
 def summarise(rows: Sequence[Result]) -> Report:
-    """Return the tables of a run, as the paper's Tables 1, 2, 7 and 8: a line for each configuration, a column for each data set.
+    """Return the tables of a run, like the paper's Tables 1, 2, 7 and 8: one line per configuration, one column per dataset.
 
-    There is a table for each score that any row has, for the coverage of confident answers, the outcomes, and the costs of
-    models. The first column is the average over the data sets.
+    There is a table for each score in the rows, for the coverage of confident answers, the outcomes, and the costs of models. The
+    first column is the average over the datasets.
     """
     groups = group_rows(rows)
     tables = [score_table(name, groups) for name in _REPORTED if any(group.values(name) for group in groups)]
@@ -77,16 +77,16 @@ def summarise(rows: Sequence[Result]) -> Report:
         tables.append(coverage_table(groups))
     if groups:
         tables.append(outcome_table(groups))
-    if any(row.tokens_read for row in rows):  # where no model ran, the costs are zeros
+    if any(row.tokens_read for row in rows):  # if no model ran, the costs are zero
         tables.append(cost_table(groups))
     return Report("Evaluation", tuple(tables), shared([group.configuration for group in groups]), tuple(_notes(groups)))
 
 
 def compare(rows: Sequence[Result], baseline: str) -> Report:
-    """Return the difference of each other configuration from `baseline`, over the examples that both have.
+    """Return the differences of the other configurations from `baseline`, over the examples that both have.
 
-    baseline: a configuration's label, or the name of its method where one configuration has it. Raises FbragError (usage) where
-    it names no configuration or several.
+    baseline: a configuration's label, or the name of its method if only one configuration has it. Raises FbragError (usage) if it
+    names no configuration or several.
     """
     groups = group_rows(rows)
     chosen = _chosen(groups, baseline)
@@ -95,9 +95,9 @@ def compare(rows: Sequence[Result], baseline: str) -> Report:
 
 
 def compare_runs(new: Sequence[Result], old: Sequence[Result]) -> Report:
-    """Return the difference of each configuration of `new` from the same one of `old`, or from the only one of `old`.
+    """Return the difference of each configuration in `new` from the same one in `old`, or from the only one in `old`.
 
-    Raises FbragError (usage) where they have no configuration in common.
+    Raises FbragError (usage) if they have no configuration in common.
     """
     groups, before = group_rows(new), group_rows(old)
     by_key = {key(group.configuration): group for group in before}
@@ -108,16 +108,16 @@ def compare_runs(new: Sequence[Result], old: Sequence[Result]) -> Report:
         raise FbragError(
             "usage",
             "the two runs have no configuration in common",
-            f"the old one has: {_listed(before)}; the new one: {_listed(groups)}",
+            f"old run: {_listed(before)}; new run: {_listed(groups)}",
         )
     return _differences(pairs, "Difference from the older run", [*groups, *before])
 
 
 def parse_minimum(text: str) -> dict[str, float]:
-    """Parse minimum scores, as `f1=0.4,evidence_recall=0.8`. Return them by metric.
+    """Parse minimum scores such as `f1=0.4,evidence_recall=0.8`. Return them by metric.
 
-    Raises FbragError (usage) for an unknown metric, a metric that is named twice, one where less is better, and a value that is
-    not a number from 0 to 1.
+    Raises FbragError (usage) for an unknown or repeated metric, one that should be low, and a value that is not a number from 0
+    to 1.
     """
     minimum: dict[str, float] = {}
     for part in text.split(","):
@@ -129,24 +129,24 @@ def parse_minimum(text: str) -> dict[str, float]:
         if not equals or not 0 <= least <= 1:
             raise FbragError(
                 "usage",
-                f"--min: {one_line(part, 60) or 'nothing'} is not METRIC=NUMBER with a number from 0 to 1",
-                "write it as --min f1=0.4,evidence_recall=0.8",
+                f"--min: expected METRIC=NUMBER (0 to 1), got {one_line(part, 60)!r}",
+                "for example --min f1=0.4,evidence_recall=0.8",
             )
         name = known_metric(name)
         if name in LESS:
-            raise FbragError("usage", f"--min: less of {name} is better", "give a minimum of abstain")
+            raise FbragError("usage", f"--min: {name} should be low", "use a minimum of abstain")
         if name in minimum:
-            raise FbragError("usage", f"--min: {name} is there twice", "name each metric once")
+            raise FbragError("usage", f"--min: {name} is given twice", "name each metric once")
         minimum[name] = least
     return minimum
 
 
 def below(rows: Sequence[Result], minimum: Mapping[str, float]) -> list[str]:
-    """Return a line for each average over the data sets that is missing or below its minimum.
+    """Return a line for each average over the datasets that is missing or below its minimum.
 
-    With a minimum there is also a line for each configuration with failed examples, which count in no average.
+    With a minimum there is also a line for each configuration with failed examples, which are in no average.
     """
-    lines = [] if rows else ["no example was evaluated"]
+    lines = [] if rows else ["no examples were evaluated"]
     for group in group_rows(rows):
         n_failed = len(group.rows) - len(group.done)
         if minimum and n_failed:
@@ -154,7 +154,7 @@ def below(rows: Sequence[Result], minimum: Mapping[str, float]) -> list[str]:
         for name, least in minimum.items():
             values = group.values(name)
             if not values:
-                lines.append(f"{group.label}: {name} was not measured; the minimum is {least:g}")
+                lines.append(f"{group.label}: {name} was not measured (minimum: {least:g})")
                 continue
             mean = sum(sum(each.values()) / len(each) for each in values.values()) / len(values)
             if mean < least - 1e-12:
@@ -171,10 +171,8 @@ def _chosen(groups: Sequence[Group], baseline: str) -> Group:
     found = [group for group in groups if group.label.casefold() == asked]
     found = found or [group for group in groups if str(group.configuration.get("method")).casefold() == asked]
     if len(found) != 1:
-        how_many = "several configurations are" if found else "no configuration is"
-        raise FbragError(
-            "usage", f"--compare: {how_many} called {one_line(baseline, 60) or 'nothing'}", f"one of: {_listed(found or groups)}"
-        )
+        how_many = "several configurations match" if found else "no configuration matches"
+        raise FbragError("usage", f"--compare: {how_many} {one_line(baseline, 60)!r}", f"use one of: {_listed(found or groups)}")
     return found[0]
 
 
@@ -186,17 +184,17 @@ def _notes(groups: Sequence[Group]) -> Iterator[str]:
         yield f"{len(errors) - _ERRORS_NAMED} other kinds of errors"
     examples = [{(row.dataset, row.id) for row in group.done} for group in groups]
     if any(row.status == "not_found" for group in groups for row in group.rows):
-        yield "An answer that was declined counts in the scores as it was proposed."
+        yield "Answers that failed the answer check are scored as written."
     if any(each != examples[0] for each in examples):
-        yield "Not every configuration has the same examples: compare them by paired differences."
+        yield "The configurations do not have the same examples: compare them by paired differences."
 
 
 def _differences(pairs: Sequence[tuple[Group, Group]], title: str, groups: Sequence[Group]) -> Report:
     found = [difference_table(metric, pairs, groups) for metric in _REPORTED]
     tables = tuple(table for table in found if table)
-    note = "Intervals: percentile bootstrap over the pairs. p: sign-flip test, not corrected for how many differences are shown."
+    note = "Intervals: percentile bootstrap over the pairs. p: sign-flip test, not corrected for multiple comparisons."
     if not tables:
-        note = "No example was measured by both sides."
+        note = "No example was measured for both."
     return Report(title, tables, shared([group.configuration for group in groups]), (note,))
 
 
@@ -204,7 +202,7 @@ def _differences(pairs: Sequence[tuple[Group, Group]], title: str, groups: Seque
 
 
 def score_table(metric: str, groups: Sequence[Group]) -> Table:
-    """Return a metric by configuration and data set, with the average over the data sets first."""
+    """Return a metric by configuration and dataset, with the average over the datasets first."""
     by_group = [group.values(metric) for group in groups]
     names = _names(groups, by_group)
     sampled = [
@@ -213,37 +211,37 @@ def score_table(metric: str, groups: Sequence[Group]) -> Table:
     rows = [_cells(of_group, names, lambda parts: _cell(statistics.average([*parts.values()]))) for of_group in sampled]
     columns = _columns(names, _details(metric, groups), rows)
     rows = _marked(rows, [min if metric in LESS else max] * len(columns))
-    return _table(metric, METRICS[metric], "In percent, [95 % interval]", columns, groups, rows)
+    return _table(metric, METRICS[metric], "In percent, [95% interval]", columns, groups, rows)
 
 
 def difference_table(metric: str, pairs: Sequence[tuple[Group, Group]], groups: Sequence[Group]) -> Table | None:
-    """Return the paired differences of a metric by configuration and data set; None where no example has both values.
+    """Return the paired differences of a metric by configuration and dataset; None if no example has both values.
 
-    pairs: a group, and the one to compare it with. groups: the groups whose data sets get a column.
+    pairs: a group, and the one to compare it with. groups: the groups whose datasets get a column.
     """
     paired = [_paired(group.values(metric), other.values(metric)) for group, other in pairs]
     if not (names := _names(groups, paired)):
         return None
     rows = [_cells(differences, names, _difference) for differences in paired]
     columns = _columns(names, _details(metric, groups), rows, "difference")
-    note = "In points of percent, [95 % interval], p two-sided; marked where the interval excludes 0 and p is below 0.05."
+    note = "In percentage points, [95% interval], p two-sided; marked if the interval excludes 0 and p is below 0.05."
     labelled = tuple((group.label, tuple(row)) for (group, _), row in zip(pairs, rows, strict=True))
     return Table(metric, METRICS[metric], note, tuple(columns), labelled)
 
 
 def outcome_table(groups: Sequence[Group]) -> Table:
-    """Return how many examples were answered, not found, retrieved only, or failed."""
+    """Return the numbers of examples that were answered, not found, only retrieved, or failed."""
     ended = [Counter(row.status for row in group.rows) for group in groups]
     shown = [status for status in _OUTCOMES if status == "error" or any(counts[status] for counts in ended)]
     columns = [Column(name, unit="count") for name in ("Examples", *(_OUTCOMES[status] for status in shown))]
     rows = [[Cell(counts.total()), *(Cell(counts[status]) for status in shown)] for counts in ended]
-    return _table("outcomes", "Outcomes", "Examples with an error count in no average", columns, groups, rows)
+    return _table("outcomes", "Outcomes", "Failed examples are in no average", columns, groups, rows)
 
 
 def coverage_table(groups: Sequence[Group]) -> Table:
-    """Return the share of right answers among the most confident 25 to 100 % of the answers.
+    """Return the share of right answers among the most confident 25% to 100% of the answers.
 
-    Answers of equal confidence are taken together. A declined answer counts as it was proposed.
+    Answers of equal confidence are kept together. Answers that failed the check are scored as written.
     """
     rows = []
     for group in groups:
@@ -255,7 +253,7 @@ def coverage_table(groups: Sequence[Group]) -> Table:
         samples = [statistics.bootstrap([right for confidence, right in answers if confidence >= each]) for each in least]
         rows.append([*map(_cell, samples)] or [Cell()] * len(_COVERED))
     columns = _counted([Column(f"{share:.0%}", "most confident") for share in _COVERED], rows)
-    note = "In percent of all data sets together, [95 % interval]; right: F1 of 0.5 or more, or the right choice"
+    note = "In percent over all datasets, [95% interval]; right: F1 of 0.5 or more, or the right choice"
     return _table(
         "coverage", "Right answers among the most confident", note, columns, groups, _marked(rows, [max] * len(columns))
     )
@@ -278,17 +276,17 @@ def cost_table(groups: Sequence[Group]) -> Table:
         medians = [Cell(percentile(each, 50), p95=percentile(each, 95)) if each else Cell() for each in taken]
         rows.append([Cell(sum(read) / len(read)) if read else Cell(), *medians, Cell(memory)])
     best = [min if column.name in ("Tokens read", "total") else None for column in columns]
-    return _table("cost", "Cost", "Over all examples without an error", columns, groups, _marked(rows, best))
+    return _table("cost", "Cost", "Over all examples that did not fail", columns, groups, _marked(rows, best))
 
 
 def _names(groups: Iterable[Group], parts: Sequence[Mapping[str, object]]) -> list[str]:
-    """Return the names of the data sets that any of the parts has, in the order of the rows."""
+    """Return the names of the datasets in any of the parts, in the order of the rows."""
     found = dict.fromkeys(row.dataset for group in groups for row in group.rows)
     return [name for name in found if any(name in each for each in parts)]
 
 
 def _cells(parts: Mapping[str, Part], names: Sequence[str], cell: Callable[[Mapping[str, Part]], Cell]) -> list[Cell]:
-    """Return the cells of a line: first of several data sets together, then of each. Without a part a cell is empty."""
+    """Return the cells of a line: first over all datasets if there are several, then for each. A cell without a part is empty."""
     columns = [*([names] if len(names) > 1 else []), *([name] for name in names)]
     return [
         cell({name: parts[name] for name in parts if name in each}) if parts.keys() >= {*each} else Cell() for each in columns
@@ -301,7 +299,7 @@ def _cell(sampled: Bootstrap) -> Cell:
 
 
 def _paired(new: Values, old: Values) -> dict[str, list[float]]:
-    """Return the differences by data set, over the ids that both have."""
+    """Return the differences by dataset, over the ids that both have."""
     both = [name for name in new if name in old]
     paired = {name: [value - old[name][id_] for id_, value in new[name].items() if id_ in old[name]] for name in both}
     return {name: differences for name, differences in paired.items() if differences}
@@ -314,7 +312,7 @@ def _difference(paired: Mapping[str, Sequence[float]]) -> Cell:
 
 
 def _details(metric: str, groups: Iterable[Group]) -> dict[str, str]:
-    """Return the name of the metric in the column of each data set."""
+    """Return the name of the metric in the column of each dataset."""
     if metric != SCORE:
         return {}
     reported = [(row.dataset, row.main_metric) for group in groups for row in group.rows if row.score is not None]
@@ -330,7 +328,7 @@ def _columns(
 
 
 def _counted(columns: Sequence[Column], rows: Sequence[Sequence[Cell]]) -> list[Column]:
-    """Return the columns with the number of examples that most of their cells have."""
+    """Return the columns, each with the most common number of examples in its cells."""
     found = list(columns)
     for i, column in enumerate(found):
         counts = Counter(row[i].n for row in rows if row[i].value is not None)
@@ -340,7 +338,7 @@ def _counted(columns: Sequence[Column], rows: Sequence[Sequence[Cell]]) -> list[
 
 
 def _marked(rows: Sequence[Sequence[Cell]], best: Sequence[Callable[[Iterable[float]], float] | None]) -> list[list[Cell]]:
-    """Return the rows with the best cell of each column marked, where the cells differ. best: `max`, `min` or None by column."""
+    """Return the rows with the best cell of each column marked, if its cells differ. best: `max`, `min` or None, per column."""
     marked = [list(row) for row in rows]
     for i, choose in enumerate(best):
         found = [value for row in rows if (value := row[i].value) is not None]

@@ -1,7 +1,7 @@
-"""Result rows, read from the files that the runner writes, and how rows and tables name a configuration.
+"""Reads the result rows that the runner writes, and names configurations in rows and tables.
 
-A row holds the measures of one example under one configuration. A configuration is named by its settings, and by a label of those
-in which it differs from others.
+A row has the measures of one example for one configuration. A configuration is identified by its settings, and labeled by those
+that differ from others.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ STATUSES = ("answered", "not_found", "retrieved", "error")
 
 Settings = Mapping[str, object]
 
-_RIGHT = {"f1": 0.5, "accuracy": 1.0}  # the least score of a right answer
-_QUOTED = re.compile(r"[^\w.:/+@%…-]+")  # signs that a shell treats as its own, and those that separate the parts of a label
+_RIGHT = {"f1": 0.5, "accuracy": 1.0}  # minimum score of a right answer
+_QUOTED = re.compile(r"[^\w.:/+@%…-]+")  # special characters of a shell, and those that separate the parts of a label
 _LONGEST = 60  # characters of one value
-_HINT = "name a file that `fbrag eval -o` of this version wrote"
+_HINT = "use a file written by `fbrag eval -o` of this version"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +36,7 @@ class Result:
     """One result row.
 
     metrics: values by metric, 0 to 1. tokens_read: number of tokens in all prompts. seconds: time by stage, with a "total".
-    memory_mb: peak of memory. confidence: confidence in the answer, 0 to 1; None where it was not measured. error: message of the
-    failure, where status is "error".
+    memory_mb: peak memory. confidence: 0 to 1; None if it was not measured. error: message, if the status is "error".
     """
 
     id: str
@@ -54,18 +53,18 @@ class Result:
 
     @property
     def score(self) -> float | None:
-        """The metric that the data set's benchmark reports, 0 to 1; None without an answer."""
+        """The main metric of the dataset, 0 to 1; None without an answer."""
         return self.metrics.get(self.main_metric)
 
     def value(self, metric: str) -> float | None:
-        """Return a metric of METRICS, 0 to 1; None where it was not measured."""
+        """Return a metric of METRICS, 0 to 1; None if it was not measured."""
         return self.score if metric == SCORE else self.metrics.get(metric)
 
     @property
     def right(self) -> bool | None:
         """Whether the answer is right: F1 of 0.5 or more, or accuracy of 1. None for a summary, and without an answer.
 
-        An answer is never right where the document has none.
+        If the document has no answer, no answer is right.
         """
         if "abstain" in self.metrics:
             return False
@@ -74,16 +73,15 @@ class Result:
 
 
 def planned_row(configuration: dict[str, object]) -> Result:
-    """Return a row without measures. Before a run, a report over such rows fails as the report over the real ones would."""
+    """Return a row without measures. Before a run, a report on such rows shows whether the report on the real ones would fail."""
     nothing: dict[str, float] = {}
     return Result("", "", configuration, "retrieved", "", nothing, None, nothing, None, None)
 
 
 def read_results(path: Path) -> list[Result]:
-    """Read the rows of a results file. The last row of an example and configuration counts: errors are tried again.
+    """Read the rows of a results file. The last row for an example and configuration counts, because failures are retried.
 
-    A row that was cut off while it was written is left out. Raises FbragError (usage) for a missing file, a row of another
-    schema, and a damaged row.
+    An incomplete last row is dropped. Raises FbragError (usage) for a missing file, a row of another schema, and a damaged row.
     """
     try:
         data = path.read_bytes()
@@ -98,7 +96,7 @@ def read_results(path: Path) -> list[Result]:
         try:
             row = _result(found)
         except (AttributeError, KeyError, OverflowError, TypeError, ValueError):
-            raise FbragError("usage", f"{path}, line {line}: the row is damaged", _HINT) from None
+            raise FbragError("usage", f"{path}, line {line}: damaged row", _HINT) from None
         place = row.dataset, row.id, key(row.configuration)
         rows.pop(place, None)
         rows[place] = row
@@ -106,7 +104,7 @@ def read_results(path: Path) -> list[Result]:
 
 
 def _result(found: dict[str, Any]) -> Result:
-    """Return the result in an object. Raises an error of its type, its keys or its values for a damaged one."""
+    """Return the result in an object. Raises TypeError, KeyError or ValueError for a damaged one."""
     texts = {name: found.get(name) or "" for name in ("id", "dataset", "status", "main_metric", "error")}
     if not all(isinstance(each, str) for each in texts.values()) or texts["status"] not in STATUSES:
         raise ValueError("status")
@@ -135,12 +133,12 @@ def _number(value: Any) -> float | None:
 
 
 def key(settings: object) -> str:
-    """Return a text that is equal for equal settings in any order."""
+    """Return a string that is equal for equal settings in any order."""
     return json.dumps(settings, sort_keys=True)
 
 
 def shared(configurations: Sequence[Settings]) -> dict[str, object]:
-    """Return the settings that have one value in all configurations that have them."""
+    """Return the settings with the same value in all configurations that have them."""
     differing = _differing(configurations)
     return {name: value for each in configurations for name, value in each.items() if name not in differing}
 
@@ -154,9 +152,9 @@ def order(configuration: Settings) -> tuple[tuple[float, str], ...]:
 
 
 def labels(configurations: Sequence[Settings]) -> list[str]:
-    """Return a unique label for each that needs no quotes in a shell, as "fb-rag:recall=8,select=5" and "vanilla"."""
+    """Return unique labels that need no quotes in a shell, such as "fb-rag:recall=8,select=5" and "vanilla"."""
     settings = [dict(configuration) for configuration in configurations]
-    of_method: dict[object, dict[str, object]] = {}  # the settings that any configuration of a method has
+    of_method: dict[object, dict[str, object]] = {}  # the settings of any configuration of a method
     for each in settings:
         of_method.setdefault(each.get("method"), {}).update(dict.fromkeys(each))
     settings = [{**of_method[each.get("method")], **each} for each in settings]
@@ -165,12 +163,12 @@ def labels(configurations: Sequence[Settings]) -> list[str]:
     for each in settings:
         parts = ",".join(f"{name.replace('_', '-')}={_value(each[name])}" for name in differing if name in each)
         found.append(":".join(filter(None, [_value(each.get("method")), parts])))
-    # Cut values and replaced signs can make labels alike: these get a number.
+    # Shortened values and replaced characters can make labels equal: these get a number.
     return [label if found.count(label) == 1 else f"{label}.{i}" for i, label in enumerate(found, 1)]
 
 
 def _differing(settings: Sequence[Settings]) -> set[str]:
-    """Return the names of the settings that have several values."""
+    """Return the names of the settings with several values."""
     values: dict[str, set[str]] = {}
     for each in settings:
         for name, value in each.items():

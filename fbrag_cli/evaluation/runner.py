@@ -1,6 +1,7 @@
-"""Runs an evaluation: a row for each example and configuration, written at once, so that a stopped run can go on.
+"""Runs an evaluation. It writes one row per example and configuration, each as soon as it is done, so that a stopped run can
+resume.
 
-Configurations share the chunks and the index of a document, the forward samples of a prompt, and the answer to a prompt.
+Configurations share the chunks and the index of a document, and the forward samples and the answer of a prompt.
 """
 
 from __future__ import annotations
@@ -28,20 +29,20 @@ from fbrag_cli.storage.rows import HINT_OTHER_FILE, Row, open_rows
 from fbrag_cli.text.languages import detect
 from fbrag_cli.trace import Stage, Trace
 
-# Errors that end the run, because the next example would fail too. A server was asked several times before.
+# Errors that end the run, because the next example would also fail. Requests to a server were already retried.
 _END = (
     *("usage", "out_of_memory", "timeout", "gpu_unavailable"),
     *("model_missing", "model_corrupt", "llama_unavailable", "server_failed", "offline"),
 )
-_UNTIMED = ("read", "load")  # stages that belong to the run, not to a question
-_AFTER = ("verify",)  # follows the answer, is no part of the paper's methods, and costs nothing where it is cached
+_UNTIMED = ("read", "load")  # stages of the run, not of a question
+_AFTER = ("verify",)  # comes after the answer, is not part of the paper's methods, and costs nothing if it is cached
 
 _Case = tuple[Example, Configuration]
-_RowsByKey = Mapping[tuple[str, str, str], Row]  # data set, example, configuration
+_RowsByKey = Mapping[tuple[str, str, str], Row]  # dataset, example, configuration
 
 
 def checked_data_sets(examples: Sequence[Example], asked: bool | None) -> frozenset[str]:
-    """Return the data sets whose answers are checked. asked: all or none; None for those with unanswerable rows."""
+    """Return the datasets whose answers are checked. asked: all or none; None for those with unanswerable rows."""
     return frozenset(each.dataset for each in examples if asked or (asked is None and not each.answerable))
 
 
@@ -54,13 +55,13 @@ def run(
     restart: bool = False,
     progress: Progress = silent,
 ) -> None:
-    """Append a row to `output` for each example and configuration that it lacks. A failure is a row with an error.
+    """Append the missing rows to `output`, one per example and configuration. A failure is a row with an error.
 
-    progress: stage "eval", in rows. Raises FbragError `usage` for a data set without a scorer, and where `output` holds rows of
-    other versions, of another model file, or of an example that has changed. Whatever stops the run, the finished rows stay.
+    progress: stage "eval", in rows. Raises FbragError `usage` for a dataset without a scorer, and if `output` has rows of other
+    versions, another model file, or an example that has changed. Finished rows are kept, whatever stops the run.
     """
     configurations = distinct(configurations)
-    for example in examples:  # the data set has a scorer, its library and prompts, which would else fail after hours
+    for example in examples:  # check the dataset's scorer, libraries and prompts, which would otherwise fail after hours
         metrics.main_metric(example)
         for configuration in configurations:
             configuration.method_for(example.dataset)
@@ -78,7 +79,7 @@ def run(
             for name, digest in _digests(example, each, of_models).items():
                 if row and row["digests"].get(name) != digest:
                     what = f"{example.id} of {example.dataset}" if name == "example" else f"the {name} model {each.models[name]}"
-                    raise FbragError("usage", f"{what} has changed since {output} got rows of it", HINT_OTHER_FILE)
+                    raise FbragError("usage", f"{what} has changed since {output} was written", HINT_OTHER_FILE)
             if row is None or (to_check and {"abstain", "abstain_wrongly"}.isdisjoint(row["metrics"])):
                 todo.append((example, each))
         for n_done, (case, row) in enumerate(_rows(todo, session), len(wanted) - len(todo) + 1):
@@ -88,7 +89,7 @@ def run(
 
 
 def _digests(example: Example, configuration: Configuration, of_models: Mapping[str, str]) -> dict[str, str]:
-    """Return fingerprints of the example and of each model of a row, 12 hex digits. of_models: those of models, by name."""
+    """Return fingerprints of a row's example and models, 12 hex digits each. of_models: those of the models, by name."""
     return {"example": _digest(repr(example)), **{role: of_models[name] for role, name in configuration.models.items()}}
 
 
@@ -99,16 +100,16 @@ def _done(rows: Iterable[Row], output: Path) -> _RowsByKey:
         for row in rows:
             if row["versions"] != versions():
                 others = ", ".join(f"{name} {version}" for name, version in row["versions"].items())
-                raise FbragError("usage", f"{output} holds rows of other versions ({others})", HINT_OTHER_FILE)
+                raise FbragError("usage", f"{output} was written by other versions ({others})", HINT_OTHER_FILE)
             if row["status"] != "error" and row["digests"]:
                 done[row["dataset"], row["id"], key(row["configuration"])] = row
     except (AttributeError, KeyError, TypeError):
-        raise FbragError("usage", f"{output} holds lines that are no rows of results", HINT_OTHER_FILE) from None
+        raise FbragError("usage", f"{output} is not a file of result rows", HINT_OTHER_FILE) from None
     return done
 
 
 def _rows(todo: Sequence[_Case], session: Session) -> Iterator[tuple[_Case, dict[str, Any]]]:
-    collections: dict[int, Collection] = {}  # of the last document, by words in a chunk
+    collections: dict[int, Collection] = {}  # of the last document, by words per chunk
     last: Example | None = None
     for example, configuration in todo:
         if last is not example:
@@ -157,7 +158,7 @@ def _row(example: Example, configuration: Configuration, trace: Trace) -> dict[s
     seconds["total"] = sum(taken for name, taken in seconds.items() if name not in _AFTER)
     if (first := _first_token(trace)) is not None:
         seconds["first_token"] = first
-    copied = [trace.corpus.chunks[position] for position in trace.selection.duplicate_of]  # of the same words as what was read
+    copied = [trace.corpus.chunks[position] for position in trace.selection.duplicate_of]  # duplicates of the text that was read
     spans = [(excerpt.start, excerpt.end) for excerpt in trace.context] + [(chunk.start, chunk.end) for chunk in copied]
     text = trace.corpus.documents[0].text
     recall = metrics.evidence_recall(example.evidence, spans, text)
@@ -192,7 +193,7 @@ def _timed(trace: Trace) -> list[Stage]:
 
 
 def _first_token(trace: Trace) -> float | None:
-    """Return the seconds from the question to the first word of the answer. Of several answers the last one counts."""
+    """Return the seconds from the question to the first word of the answer. If there are several answers, the last one counts."""
     before, first = 0.0, None
     for stage in _timed(trace):
         if stage.name == "answer" and stage.first_token_seconds is not None:

@@ -1,4 +1,4 @@
-"""Speed of this machine: loading a model, indexing and scoring a text, reading a prompt, writing samples."""
+"""Measures the speed of this machine: loading a model, indexing and scoring a text, reading a prompt, writing samples."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from fbrag_cli.text.words import word_spans
 if TYPE_CHECKING:
     from fbrag_cli.generation.llama.generator import LlamaGenerator
 
-#: What is measured -> its unit.
+#: Measure -> unit.
 MEASURES = {
     **dict.fromkeys(("index", "score", "load", "first_token_cold", "first_token", "first_token_cached"), "s"),
     **dict.fromkeys(("prefill", "decode", "decode_samples"), "tokens/s"),
 }
 
-_WRITTEN = 32  # tokens a sample
-_SAMPLE_WORDS = 60  # of a text that is scored, as many as a forward sample has
+_WRITTEN = 32  # tokens per sample
+_SAMPLE_WORDS = 60  # of a scored text, as many as in a forward sample
 
 
 @dataclass(slots=True)
 class Measure:
-    """The values of one measure, one a round.
+    """The values of one measure, one per round.
 
-    name: one of `MEASURES`. model: name of the model, None where none runs. tokens: length of the prompt, None without a prompt.
+    name: one of `MEASURES`. model: name of the model, None without a model. tokens: length of the prompt, None without a prompt.
     """
 
     name: str
@@ -50,7 +50,7 @@ class Measure:
 
 
 class Measures:
-    """Measures in the order in which they were first taken."""
+    """Measures, in the order of their first values."""
 
     def __init__(self) -> None:
         self._found: dict[tuple[str, str | None, int | None], Measure] = {}
@@ -74,7 +74,7 @@ class Workload:
 
 
 def measure_text(work: Workload, measures: Measures) -> None:
-    """Measure chunking and counting the text, and scoring its chunks by a question and the samples."""
+    """Measure chunking and indexing the text, and scoring its chunks against a question and the samples."""
     words = _words(work.text)
     for round_ in range(work.repeat):
         watch = Stopwatch()
@@ -89,10 +89,11 @@ def measure_text(work: Workload, measures: Measures) -> None:
 
 
 def measure_model(name: str, load: Callable[[], LlamaGenerator], work: Workload, measures: Measures, progress: Progress) -> None:
-    """Measure loading the model, and reading two prompts of each size: one cold, one with the loaded model and then cached.
+    """Measure loading the model, and reading two prompts per size: one cold, and one with the loaded model, which is then
+    repeated from the cache.
 
-    The prompts have the number of tokens in `work`, to within a few. progress: stage "bench", in prompts.
-    Raises what loading and generating raise: prompt_too_long for a size beyond the model's window.
+    The prompts have the number of tokens in `work`, give or take a few. progress: stage "bench", in prompts. Raises the errors of
+    loading and generating: prompt_too_long for a size beyond the model's context.
     """
     done, total = 0, 2 * len(work.sizes) * work.repeat
     with stage("bench", progress):
@@ -126,7 +127,7 @@ def _measure_loaded(generator: LlamaGenerator, text: str, about: tuple[str, int]
 
 
 def synthetic(n_words: int) -> str:
-    """Return a text of invented words with the frequencies of a language (Zipf's law). It depends on `n_words` alone."""
+    """Return a text of invented words with the frequencies of a language (Zipf's law). It depends only on `n_words`."""
     drawn = random.Random(n_words)
     vocabulary = ["".join(drawn.choices("aeiounrstldmgb", k=drawn.randint(2, 9))) for _ in range(20_000)]
     return " ".join(drawn.choices(vocabulary, [1 / rank for rank in range(1, len(vocabulary) + 1)], k=n_words))
@@ -137,7 +138,7 @@ def _first_token(generator: LlamaGenerator, messages: Sequence[Message], n: int,
     came: list[float] = []
     watch = Stopwatch()
     generations = generator.generate(messages, n, sampling, CallOptions(on_text=lambda _: came.append(watch.seconds)))
-    return (came[0] if came else watch.seconds), generations  # a model may end its turn at once
+    return (came[0] if came else watch.seconds), generations  # a model may end its turn immediately
 
 
 def _words(text: str) -> list[str]:
@@ -145,7 +146,7 @@ def _words(text: str) -> list[str]:
 
 
 def _cut(generator: LlamaGenerator, text: str, n_tokens: int, turn: int) -> str:
-    """Return about `n_tokens` tokens of `text`, repeated if it is shorter. Each turn begins at another place."""
+    """Return about `n_tokens` tokens of `text`, repeated if it is shorter. Each turn starts at a different offset."""
     words = _words(text)
     start = (turn * len(words)) // 7 % len(words)
     piece = words[start : start + 2000]

@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 
 RESAMPLES = 10_000
 LEVEL = 0.95
-_BLOCK = 1 << 20  # numbers in memory at once
-_ALL_SIGNS = 13  # up to so many differences, all 2 ** n signs are tried
+_BLOCK = 1 << 20  # numbers in memory at the same time
+_ALL_SIGNS = 13  # number of differences up to which all 2 ** n signs are tried
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Bootstrap:
     """A mean over `n` examples, and the same mean of each resample, float64 `(RESAMPLES,)`.
 
-    smallest: the number of examples in the smallest group that was resampled.
+    smallest: number of examples in the smallest resampled group.
     """
 
     mean: float
@@ -34,7 +34,7 @@ class Bootstrap:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A mean of `n` paired differences. low, high: its 95 % interval, None for a single pair. p: two-sided."""
+    """A mean of `n` paired differences. low, high: its 95% interval, None for a single pair. p: two-sided."""
 
     mean: float
     low: float | None
@@ -46,8 +46,9 @@ class Difference:
 def bootstrap(values: Sequence[float], stream: str = "") -> Bootstrap:
     """Return the mean of `values`, and the means of `RESAMPLES` samples drawn from them with replacement (Efron 1979).
 
-    The draws depend only on `stream` and the number of values, so two systems are resampled alike over the same examples. Pass
-    the name of a data set as the stream, because data sets are independent of each other. Raises ValueError without values.
+    The draws depend only on `stream` and the number of values, so two systems are resampled in the same way over the same
+    examples. Pass the name of a dataset as the stream, because datasets are independent of each other. Raises ValueError without
+    values.
     """
     import numpy as np
 
@@ -60,7 +61,7 @@ def bootstrap(values: Sequence[float], stream: str = "") -> Bootstrap:
 
 
 def average(groups: Sequence[Bootstrap]) -> Bootstrap:
-    """Return the mean of the groups' means, each with the same weight, as the paper averages over data sets.
+    """Return the mean of the groups' means with equal weights, as the paper averages over datasets.
 
     Each group is resampled within itself.
     """
@@ -72,9 +73,9 @@ def average(groups: Sequence[Bootstrap]) -> Bootstrap:
 
 
 def interval(sampled: Bootstrap) -> tuple[float, float] | None:
-    """Return the 95 % percentile interval (Efron and Tibshirani 1993, chapter 13); None where a group has one example only.
+    """Return the 95% percentile interval (Efron and Tibshirani 1993, chapter 13); None if a group has only one example.
 
-    Examples that all score the same give an interval without width, which says nothing about how sure they are.
+    If all examples have the same score, the interval has no width, which says nothing about its certainty.
     """
     import numpy as np
 
@@ -85,10 +86,10 @@ def interval(sampled: Bootstrap) -> tuple[float, float] | None:
 
 
 def paired_difference(groups: Mapping[str, Sequence[float]]) -> Difference:
-    """Return the mean difference of two systems over the same examples: averaged within each data set, then over data sets.
+    """Return the mean difference of two systems over the same examples: averaged within each dataset, then over datasets.
 
-    groups: the differences by data set. The interval is the percentile bootstrap's over the pairs; p is that of `sign_flip`.
-    Raises ValueError without pairs.
+    groups: the differences by dataset. The interval is the percentile bootstrap's over the pairs; p is from `sign_flip`. Raises
+    ValueError without pairs.
     """
     sampled = average([bootstrap(values, name) for name, values in groups.items()])
     shares = [value / (len(values) * len(groups)) for values in groups.values() for value in values]
@@ -97,11 +98,12 @@ def paired_difference(groups: Mapping[str, Sequence[float]]) -> Difference:
 
 
 def sign_flip(differences: Sequence[float]) -> float:
-    """Return the two-sided p that the sum of `differences` is as far from 0 if each pair might as well have been swapped.
+    """Return the two-sided p: the probability that the sum of `differences` is at least this far from 0 if pairs are swapped at
+    random.
 
     This is Fisher's randomization test of paired differences. Smucker, Allan and Carterette (2007) found that it agrees with the
-    bootstrap and the t-test on retrieval scores. It is exact up to 13 differences other than 0. Beyond that, signs are drawn, and
-    the observed ones count as one of the draws, so that p is never 0 (Phipson and Smyth 2010).
+    bootstrap and the t-test on retrieval scores. It is exact up to 13 nonzero differences. Beyond that, signs are drawn, and the
+    observed ones count as one draw, so that p is never 0 (Phipson and Smyth 2010).
     """
     import numpy as np
 
@@ -109,7 +111,7 @@ def sign_flip(differences: Sequence[float]) -> float:
     size = np.abs(array).sum()
     if not size:
         return 1.0
-    reached = abs(array.sum()) - 1e-9 * size  # sums of the same numbers in another order are not equal to the last bit
+    reached = abs(array.sum()) - 1e-9 * size  # sums of the same numbers in another order may differ in the last bit
     if array.size <= _ALL_SIGNS:
         bits = np.arange(1 << array.size)[:, np.newaxis] >> np.arange(array.size) & 1
         return float(np.mean(np.abs((2 * bits - 1) @ array) >= reached))
@@ -122,7 +124,7 @@ def sign_flip(differences: Sequence[float]) -> float:
 
 
 def percentile(values: Sequence[float], percent: float) -> float:
-    """Return a percentile, linear between the two values nearest to its rank. Raises ValueError without values."""
+    """Return a percentile, interpolated linearly between the two values nearest to its rank. Raises ValueError without values."""
     import numpy as np
 
     if not values:
@@ -131,16 +133,16 @@ def percentile(values: Sequence[float], percent: float) -> float:
 
 
 def _blocks(n: int) -> Iterator[int]:
-    """Yield how many resamples of `n` values to make at a time, so that memory is bounded."""
+    """Yield the numbers of resamples of `n` values to make at a time, so that memory is bounded."""
     at_once = max(1, _BLOCK // n)
     for done in range(0, RESAMPLES, at_once):
         yield min(at_once, RESAMPLES - done)
 
 
 def auc(scores: Floats, labels: NDArray[np.bool_]) -> float | None:
-    """Return the area under the ROC curve: how often a positive scores above a negative, a tie counted half.
+    """Return the area under the ROC curve: how often a positive scores above a negative; ties count half.
 
-    scores, labels: (n,). Return None where all labels are equal.
+    scores, labels: (n,). Return None if all labels are equal.
     """
     import numpy as np
 

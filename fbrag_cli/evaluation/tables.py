@@ -1,4 +1,4 @@
-"""The tables of an evaluation report as terminal text, Markdown and JSON. The names in them are data and stay text."""
+"""Draws the tables of an evaluation report as terminal text, Markdown and JSON. Names in them are data, and are escaped."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SCHEMA = "fbrag.report/1"
 
 Unit = Literal["score", "difference", "seconds", "count", "MB"]
 
-_LABEL = 36  # columns of a label before it goes on in the next line
+_LABEL = 36  # columns after which a label is wrapped
 _NAME = 24
 _LONGEST = 64  # characters of a setting
 _FORMATS: dict[Unit, Callable[[float], str]] = {
@@ -34,8 +34,8 @@ _FORMATS: dict[Unit, Callable[[float], str]] = {
 class Column:
     """A column of a table.
 
-    name: data set, or what was counted. detail: metric, in the second line of the heading. unit: scores are 0 to 1, and shown
-    times 100 as in the paper. n: number of examples in each cell that shows no other number.
+    name: dataset, or the quantity. detail: metric, in the second line of the heading. unit: scores are 0 to 1, and shown times
+    100 as in the paper. n: number of examples in each cell without its own number.
     """
 
     name: str
@@ -46,10 +46,10 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A value, and how sure it is.
+    """A value with its uncertainty.
 
-    low, high: 95 % interval. p95: 95th percentile, where the value is a median. p: two-sided p-value. n: number of examples.
-    marked: whether it is the best of its column, or a difference whose interval excludes 0, with p below 0.05.
+    low, high: 95% interval. p95: 95th percentile, if the value is a median. p: two-sided p-value. n: number of examples. marked:
+    whether it is the best in its column, or a difference whose interval excludes 0 and whose p is below 0.05.
     """
 
     value: float | None = None
@@ -63,7 +63,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table of a report. note: how to read it. rows: a label and a cell for each column."""
+    """A table of a report. note: how to read it. rows: a label and one cell per column."""
 
     name: str
     title: str
@@ -83,9 +83,9 @@ class Report:
 
 
 def as_text(report: Report, width: int) -> str:
-    """Return a report as aligned text in lines of at most `width` columns of a terminal.
+    """Return a report as aligned text in lines of up to `width` terminal columns.
 
-    A table that is wider goes on below, with its labels again.
+    A wider table continues below, with its labels repeated.
     """
     from rich.console import Console
     from rich.text import Text
@@ -106,9 +106,9 @@ def as_text(report: Report, width: int) -> str:
 
 
 def _parts(table: Table, console: Console) -> Iterator[Drawn]:
-    """Yield the table in parts of as many columns as fit the width.
+    """Yield the table in parts, each with as many columns as fit the width.
 
-    A cell is one line where the whole table fits so, else a line for each of its numbers.
+    A cell is one line if the whole table then fits, else one line per number.
     """
     n = len(table.columns)
     if _width(whole := _drawn(table, 0, n, " "), console) <= console.width:
@@ -124,7 +124,7 @@ def _parts(table: Table, console: Console) -> Iterator[Drawn]:
 
 
 def _drawn(table: Table, start: int, end: int, between: str) -> Drawn:
-    """Return the columns from `start` to `end`. between: what stands between the numbers of a cell."""
+    """Return the columns from `start` to `end`. between: separator of the numbers in a cell."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table as Drawn
     from rich.text import Text
@@ -141,14 +141,14 @@ def _drawn(table: Table, start: int, end: int, between: str) -> Drawn:
 
 
 def _width(drawn: Drawn, console: Console) -> int:
-    """Return the columns of a terminal that a table would take."""
+    """Return the number of terminal columns that a table would take."""
     from rich.measure import Measurement
 
     return Measurement.get(console, console.options.update(width=100_000), drawn).maximum
 
 
 def as_markdown(report: Report) -> str:
-    """Return a report as Markdown with the tables of GitHub."""
+    """Return a report as Markdown with GitHub tables."""
     parts = [f"## {_inert(report.title)}"]
     for table in report.tables:
         heading = ["", *(_inert(" ".join(_heading(column))) for column in table.columns)]
@@ -165,7 +165,7 @@ def as_markdown(report: Report) -> str:
 
 
 def as_json(report: Report) -> dict[str, object]:
-    """Return a report as JSON: scores from 0 to 1, seconds, MB; null where nothing was measured."""
+    """Return a report as JSON: scores from 0 to 1, seconds, MB; null if not measured."""
     return {
         "schema": SCHEMA,
         "title": report.title,
@@ -187,7 +187,7 @@ def _settings(report: Report) -> list[str]:
     if not report.settings:
         return []
     shared = ", ".join(f"{name} {one_line(str(value), _LONGEST)}" for name, value in report.settings.items())
-    return [f"The same everywhere: {shared}."]
+    return [f"Common settings: {shared}."]
 
 
 def _heading(column: Column) -> list[str]:

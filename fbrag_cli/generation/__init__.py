@@ -1,1 +1,1 @@
-"""Language models: the `Generator` protocol, its records, and what implements it."""
+"""Language models: the `Generator` protocol, its records, and its implementations."""

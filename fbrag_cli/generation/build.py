@@ -1,4 +1,4 @@
-"""The installed build: versions, the commands that install llama.cpp, NVIDIA's driver. Does not load llama.cpp."""
+"""The installed build: versions, commands that install llama.cpp, NVIDIA's driver. Does not load llama.cpp."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ from fbrag_cli.installation import pip_install, requirement
 from fbrag_cli.text.printable import one_line
 
 _PACKAGE = "llama-cpp-python"
-#: Its own wheels, an index for each kind of build: none of them is on the package index.
+#: llama-cpp-python's own wheels, with one index per kind of build. None of them is on PyPI.
 WHEELS = "https://abetlen.github.io/llama-cpp-python/whl"
 _WITH_WHEELS = {("Linux", "x86_64"), ("Linux", "aarch64"), ("Darwin", "arm64"), ("Windows", "AMD64")}
-_CUDA = ((580, "cu130"), (525, "cu124"), (0, "cu118"))  # the least version of NVIDIA's driver that runs it
+_CUDA = ((580, "cu130"), (525, "cu124"), (0, "cu118"))  # minimum version of NVIDIA's driver -> index
 _CUDA_IF_UNKNOWN = "cu124"
-# The packages of systems that have a library which llama.cpp needs.
+# Library that llama.cpp needs -> how to install it.
 _SYSTEM_LIBRARIES = {
     "libgomp": "apt install libgomp1 (Debian, Ubuntu), dnf install libgomp (Fedora) or apk add libgomp (Alpine)",
     "libstdc++": "apt install libstdc++6 (Debian, Ubuntu), dnf install libstdc++ (Fedora) or apk add libstdc++ (Alpine)",
     "libvulkan": "apt install libvulkan1 (Debian, Ubuntu), dnf install vulkan-loader (Fedora)",
-    "libcuda": "install NVIDIA's driver",
+    "libcuda": "install the NVIDIA driver",
 }
 _LIBRARY = re.compile(r"\b((lib[\w+-]+?)\.so(?:\.(\d+))?[.\d]*)(?=: cannot open|: No such file)")
 
 
 def versions() -> dict[str, str | None]:
-    """Return the versions on which an answer depends; None for what is not installed."""
+    """Return the versions on which an answer depends; None for packages that are not installed."""
     return {"fbrag": __version__, "llama_cpp_python": installed()}
 
 
 @cache
 def installed() -> str | None:
-    """Return the version of llama-cpp-python, None where it is not installed.
+    """Return the version of llama-cpp-python, None if it is not installed.
 
-    It is in the name of a folder. importlib.metadata would take longer to load than all else that a cached answer has to know.
+    It is read from a folder name. Loading importlib.metadata would take longer than everything else that a cached answer needs.
     """
     pattern = f"{_PACKAGE.replace('-', '_')}-*.dist-info"
     found = next((each.name for folder in sys.path for each in Path(folder).glob(pattern)), None)
@@ -52,9 +52,9 @@ def installed() -> str | None:
 
 
 def rebuild(**variables: str) -> str:
-    """Return the command that builds llama.cpp, again if it is installed. variables: of the build's environment.
+    """Return the command that builds llama.cpp, even if it is installed. variables: environment of the build.
 
-    Without --no-cache-dir pip would install the last build's wheel.
+    Without --no-cache-dir pip would install the wheel of the last build.
     """
     again = f"--force-reinstall --no-deps --no-cache-dir --no-binary {_PACKAGE}" if installed() else ""
     command = pip_install(*filter(None, [again]), requirement(_PACKAGE))
@@ -65,9 +65,9 @@ def rebuild(**variables: str) -> str:
 
 
 def wheel(environ: Mapping[str, str], index: str | None = None) -> str:
-    """Return the command that installs llama-cpp-python's own wheel, or fails at once where there is none.
+    """Return the command that installs a wheel of llama-cpp-python, which fails at once if there is none.
 
-    index: the last part of the address, as "cpu"; None for the one that fits this machine.
+    index: last part of the index URL, such as "cpu"; None for the one that fits this machine.
     """
     again = "--force-reinstall --no-deps" if installed() else ""
     options = f"--only-binary {_PACKAGE} --extra-index-url {WHEELS}/{index or wheel_index(environ)}"
@@ -75,7 +75,7 @@ def wheel(environ: Mapping[str, str], index: str | None = None) -> str:
 
 
 def wheel_index(environ: Mapping[str, str]) -> str:
-    """Return which of the indexes of wheels fits this machine: "metal", "cu124" or the like by NVIDIA's driver, "cpu"."""
+    """Return the index of wheels that fits this machine: "metal", one for NVIDIA's driver such as "cu124", or "cpu"."""
     if platform.system() == "Darwin":
         return "metal"
     if not has_nvidia(environ) or platform.machine() not in ("x86_64", "AMD64"):
@@ -85,9 +85,9 @@ def wheel_index(environ: Mapping[str, str]) -> str:
 
 
 def install(environ: Mapping[str, str], **variables: str) -> str:
-    """Return what brings a llama.cpp that works: a command that builds it, or without a compiler one that fetches a wheel.
+    """Return the command that installs a working llama.cpp: from source, or without a compiler, from a wheel.
 
-    variables: of the build's environment.
+    variables: environment of the build.
     """
     if has_compiler(environ):
         return rebuild(**variables)
@@ -97,14 +97,14 @@ def install(environ: Mapping[str, str], **variables: str) -> str:
 
 
 def after_compiler(command: str) -> str:
-    """Return what to do where a command needs a C++ compiler, and there is none."""
-    where = {"Darwin": "xcode-select --install", "Windows": "the build tools of Visual Studio"}
-    return f"install a C++ compiler ({where.get(platform.system(), 'the system has a package, often named g++')}), then {command}"
+    """Return the instruction for a command that needs a C++ compiler, if there is none."""
+    where = {"Darwin": "xcode-select --install", "Windows": "Visual Studio Build Tools"}
+    return f"install a C++ compiler ({where.get(platform.system(), 'often the system package g++')}), then {command}"
 
 
 def has_compiler(environ: Mapping[str, str]) -> bool:
-    """Return whether this machine has a C and a C++ compiler. The build fetches CMake and Ninja itself."""
-    if os.name == "nt":  # that of Visual Studio is not on PATH; its installer knows where it is
+    """Return whether this machine has a C and a C++ compiler. The build downloads CMake and Ninja itself."""
+    if os.name == "nt":  # Visual Studio's is not on PATH, but its installer can find it
         studio = Path(environ.get("ProgramFiles(x86)", "C:/")) / "Microsoft Visual Studio/Installer/vswhere.exe"
         return studio.exists() or _on_path(("cl", "gcc", "clang"), environ)
     if platform.system() == "Darwin" and not _has_tools_of_xcode(environ):
@@ -114,7 +114,7 @@ def has_compiler(environ: Mapping[str, str]) -> bool:
 
 
 def _has_tools_of_xcode(environ: Mapping[str, str]) -> bool:
-    """Return whether the programs of /usr/bin compile: macOS has cc and c++ there before anything is installed behind them."""
+    """Return whether the compilers in /usr/bin work: on macOS they are stubs until Xcode's tools are installed."""
     from subprocess import run
 
     xcode_select = shutil.which("xcode-select", path=environ.get("PATH", os.defpath))
@@ -126,24 +126,24 @@ def _on_path(programs: tuple[str, ...], environ: Mapping[str, str]) -> bool:
 
 
 def not_loaded(error: Exception) -> FbragError:
-    """Return the error to report where llama_cpp does not load. error: that of its import."""
+    """Return the error to report if llama_cpp does not load. error: from its import."""
     reason = one_line(re.sub(r"^Failed to load shared library '.*?': ", "", str(error)), 300)
     if isinstance(error, ModuleNotFoundError) and error.name == "llama_cpp":
-        what = f"{_PACKAGE}, which runs models on this machine, is not installed"
+        what = f"{_PACKAGE} is not installed (it runs models on this machine)"
     else:
-        what = f"{_PACKAGE} does not load: {reason}"
+        what = f"could not load {_PACKAGE}: {reason}"
     return FbragError("llama_unavailable", what, _fix(error, reason))
 
 
 def _fix(error: Exception, reason: str) -> str:
-    """Return what to do about an import of llama_cpp that failed."""
+    """Return the fix for a failed import of llama_cpp."""
     if isinstance(error, ModuleNotFoundError) and error.name and not error.name.startswith("llama_cpp"):
         return pip_install(error.name.partition(".")[0])
     if not (found := _LIBRARY.search(reason)) or found[2].startswith(("libllama", "libggml", "libmtmd")):
         return install(os.environ)
     file, name, major = found.groups()
     if name in ("libcudart", "libcublas", "libcublasLt"):
-        return f"install CUDA {major}, which has {file}, or the build for the CPU: {wheel(os.environ, 'cpu')}"
+        return f"install CUDA {major} (for {file}), or the CPU build: {wheel(os.environ, 'cpu')}"
     return _SYSTEM_LIBRARIES.get(name) or f"install {file}, or {install(os.environ)}"
 
 
@@ -151,12 +151,12 @@ def _fix(error: Exception, reason: str) -> str:
 
 
 def has_nvidia(environ: Mapping[str, str]) -> bool:
-    """Return whether this machine has the driver of an NVIDIA GPU."""
+    """Return whether this machine has an NVIDIA GPU driver."""
     return bool(shutil.which("nvidia-smi", path=environ.get("PATH"))) or Path("/proc/driver/nvidia").exists()
 
 
 def nvidia_driver() -> str | None:
-    """Return the version of NVIDIA's kernel driver, None where Linux does not show it."""
+    """Return the version of NVIDIA's kernel driver, None if Linux does not show it."""
     try:
         found = re.search(r"Kernel Module\D*?\s([\d.]+)", Path("/proc/driver/nvidia/version").read_text())
     except OSError:

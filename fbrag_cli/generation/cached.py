@@ -1,4 +1,4 @@
-"""A generator that returns cached replies for a repeated call: the same question again, another `--select`, `explain`, `eval`."""
+"""A generator that returns cached replies for repeated calls: the same question again, another `--select`, `explain`, `eval`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from fbrag_cli.storage.cache import Cache, entry_key
 #: The kind of cache entry.
 KIND = "samples"
 
-#: Number of replies in memory. The least recently used ones go first.
+#: Number of replies in memory. The least recently used ones are dropped first.
 MOST_REPLIES = 1000
 
 T = TypeVar("T")
@@ -37,10 +37,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class CachePolicy:
-    """Two switches of the cache of replies.
+    """Two switches for the cache of replies.
 
-    refresh: skip what earlier runs left in the cache, and replace it. report_original_costs: report the tokens and seconds that a
-    cached reply cost when it was drawn, as a comparison needs, rather than none.
+    refresh: ignore replies from earlier runs, and replace them. report_original_costs: report the tokens and seconds that a
+    cached reply originally cost, which comparisons need, instead of zero.
     """
 
     refresh: bool = False
@@ -49,24 +49,24 @@ class CachePolicy:
 
 @dataclass(frozen=True, slots=True)
 class _Model:
-    """What a cache entry holds of its model, so that the model need not be loaded."""
+    """The data about a model in a cache entry, so that the model need not be loaded."""
 
     info: ModelInfo
     chooses: bool
 
 
 class Replies:
-    """The replies of a model by prompt: the latest in memory until `clear`, all of them in `cache`. For several threads.
+    """A model's replies by prompt: the latest in memory until `clear`, all in `cache`. Thread-safe.
 
-    cache: None for memory alone. model: identifies the model in the cache (whatever JSON can hold), with all that changes its
-    replies. about: the model itself, None until it or an entry of it was seen.
+    cache: None for memory only. model: identifies the model, and everything that affects its replies, in the cache (any JSON
+    value). about: data about the model, None until the model or one of its entries was seen.
     """
 
     about: _Model | None = None
 
     def __init__(self, cache: Cache | None = None, model: object = "", reuse: CachePolicy | None = None) -> None:
         self._cache, self._model, self.reuse = cache, model, reuse or CachePolicy()
-        self._latest: OrderedDict[str, Any] = OrderedDict()  # the least recently used first
+        self._latest: OrderedDict[str, Any] = OrderedDict()  # least recently used first
         self._lock = threading.Lock()
 
     def key(self, messages: Sequence[Message], asked: object) -> str:
@@ -77,7 +77,8 @@ class Replies:
         return entry_key(self._model, installed(), keyed, asked)
 
     def find(self, key: str, read: Callable[[dict[str, Any]], T], *, in_memory: bool = False) -> T | None:
-        """Return a reply, None if there is none. read: makes it of a cache entry. in_memory: whether the cache is left out."""
+        """Return a reply, None if there is none. read: converts a cache entry to a reply. in_memory: whether to look only in
+        memory."""
         with self._lock:
             if key in self._latest:
                 self._latest.move_to_end(key)
@@ -92,13 +93,13 @@ class Replies:
         return found[1]
 
     def add(self, key: str, reply: object, entry: dict[str, Any]) -> None:
-        """Keep a reply. entry: what the cache holds of it, in place of one with fewer samples, and of any with --again."""
+        """Store a reply. entry: its cache entry, which replaces one with fewer samples, or any with --again."""
         self._remember(key, reply)
         if self._cache is not None and self.about:
             self._cache.write_json(KIND, key, {"about": asdict(self.about), **entry})
 
     def clear(self) -> None:
-        """Drop the replies in memory. Those in the cache on the disk stay."""
+        """Drop the replies in memory. Those in the disk cache are kept."""
         with self._lock:
             self._latest.clear()
 
@@ -111,12 +112,12 @@ class Replies:
 
 
 class CachedGenerator:
-    """A `Generator` that gives the cached `replies` of another one, and adds to them.
+    """A `Generator` that returns cached `replies` of another one, and adds new ones.
 
-    load: returns the other generator. Called each time that something is asked for that is not cached; it loads the model once.
+    load: returns the other generator, whose model it loads once. Called for each reply that is not cached.
 
-    The first k of n cached samples serve a call for k, since sample i does not depend on n (see `Generator`). Calls may come from
-    several threads where the other generator takes them so.
+    The first k of n cached samples serve a call for k, since sample i does not depend on n (see `Generator`). It is thread-safe
+    if the other generator is.
     """
 
     def __init__(self, load: Callable[[], Generator], replies: Replies | None = None) -> None:
@@ -165,7 +166,7 @@ class CachedGenerator:
 
     def _choose(self, messages: Sequence[Message], choices: Sequence[str], options: CallOptions) -> tuple[float, ...]:
         key = self._replies.key(messages, tuple(choices))
-        # An entry does not hold what it cost.
+        # An entry does not include its cost.
         found = self._replies.find(
             key, partial(_probabilities, len(choices)), in_memory=self._replies.reuse.report_original_costs
         )
@@ -185,12 +186,12 @@ def _restored(read: Callable[[dict[str, Any]], T], meta: dict[str, Any]) -> tupl
     info = ModelInfo(**about["info"])
     texts = (info.name, info.sha256 or "", info.gpu_layers or "")
     if not all(isinstance(text, str) for text in texts) or type(info.context_tokens) not in (int, type(None)):
-        raise ValueError("this describes no model")
+        raise ValueError("not the data of a model")
     return _Model(info, about["chooses"] is True), read(meta)
 
 
 def _generations(meta: dict[str, Any]) -> Generations:
-    """Return the samples of an entry. Raises ValueError where a value is not of its type."""
+    """Return the samples in an entry. Raises ValueError for a value of the wrong type."""
     samples = tuple(Generation(**sample) for sample in meta.pop("samples"))
     found = Generations(samples, **meta)
     numbers = [found.prompt_tokens, found.cached_tokens]
@@ -204,13 +205,13 @@ def _generations(meta: dict[str, Any]) -> Generations:
         and all(type(number) is int and number >= 0 for number in numbers)
         and all(isinstance(each, int | float) and 0 <= each < math.inf for each in seconds)
     ):
-        raise ValueError("these are no samples")
+        raise ValueError("not samples")
     return found
 
 
 def _probabilities(n: int, meta: dict[str, Any]) -> tuple[float, ...]:
-    """Return `n` probabilities of an entry. Raises ValueError where it has others."""
+    """Return the `n` probabilities in an entry. Raises ValueError for anything else."""
     found = tuple(map(float, meta["choices"]))
     if len(found) != n or not all(0 <= each <= 1.001 for each in found):
-        raise ValueError("these are no probabilities")
+        raise ValueError("not probabilities")
     return found

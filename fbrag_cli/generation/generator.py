@@ -1,6 +1,6 @@
-"""The `Generator` protocol, a language model as the methods see it, and the records that go in and come out.
+"""The `Generator` protocol, a language model as the methods see it, and its input and output records.
 
-This module knows nothing of documents, chunks or methods. Each generator turns `Message`s into the text that its model reads.
+This module knows nothing about documents, chunks or methods. Each generator turns `Message`s into its model's prompt.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ Role = Literal["user", "assistant"]
 
 @dataclass(frozen=True, slots=True)
 class InputEmbeddings:
-    """Input embeddings in a prompt: each stands where a token could, and the model reads it as it reads a token's embedding.
+    """Input embeddings in a prompt: each takes the place of a token, and is read like a token's embedding.
 
-    data: float32, one row after the other. width: length of a row, the model's `n_embd`. Raises ValueError for data that are not
-    one whole row or more, or not finite.
+    data: float32, row by row. width: length of a row, the model's `n_embd`. Raises ValueError unless the data are one or more
+    complete rows of finite numbers.
     """
 
     data: bytes
@@ -34,9 +34,9 @@ class InputEmbeddings:
         import numpy as np
 
         if not self.data or self.width < 1 or len(self.data) % (4 * self.width):
-            raise ValueError(f"{len(self.data)} bytes are not rows of {self.width} numbers")
+            raise ValueError(f"{len(self.data)} bytes: expected rows of {self.width} numbers")
         if not np.isfinite(self.vectors).all():
-            raise ValueError("an input embedding with a number that is not finite")
+            raise ValueError("an input embedding has a number that is not finite")
 
     @classmethod
     def of(cls, vectors: NDArray[np.float32]) -> InputEmbeddings:
@@ -45,31 +45,31 @@ class InputEmbeddings:
 
     @property
     def vectors(self) -> NDArray[np.float32]:
-        """The rows: float32 `(n, width)`, not to be written to."""
+        """The rows: float32 `(n, width)`, read-only."""
         import numpy as np
 
         return np.frombuffer(self.data, "<f4").reshape(-1, self.width)
 
     @property
     def ids(self) -> tuple[int, ...]:
-        """A negative number for each row, made of its bytes: it stands for the row where others are token ids."""
+        """A negative number for each row, computed from its bytes, which represents the row among token ids."""
         step = 4 * self.width
         parts = (self.data[at : at + step] for at in range(0, len(self.data), step))
         return tuple(-1 - int.from_bytes(sha256(part).digest()[:8], "big") for part in parts)
 
     @property
     def placeholder(self) -> str:
-        """A mark for each row, for people who read the prompt."""
+        """A visible mark for each row, for printed prompts."""
         return "⟨row⟩" * (len(self.data) // (4 * self.width))
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message of a chat. The last message may be the assistant's: the beginning of a reply that the model continues.
+    """One message of a chat. The last one may be the assistant's: the beginning of a reply for the model to continue.
 
-    embeddings: input embeddings between the words, each with the number of characters of the text before it, in order.
-    context_end: number of characters of the context at the text's beginning, which later prompts may begin with too; 0 for none.
-    It changes nothing in what the model reads.
+    embeddings: input embeddings between the words, each with its offset in the text (characters), in order. context_end: length
+    in characters of the context at the beginning of the text, which later prompts may share; 0 for none. It does not affect the
+    prompt.
     """
 
     role: Role
@@ -79,7 +79,7 @@ class Message:
 
     @classmethod
     def of(cls, role: Role, parts: Iterable[str | InputEmbeddings]) -> Message:
-        """Return the message of words and input embeddings in their order."""
+        """Return the message with these words and input embeddings, in order."""
         text, rows = "", []
         for part in parts:
             if isinstance(part, InputEmbeddings):
@@ -90,20 +90,20 @@ class Message:
 
     @classmethod
     def about(cls, context: Iterable[str | InputEmbeddings], asked: str) -> Message:
-        """Return the user's message of a context, and of what is asked about it."""
+        """Return the user's message with a context and a question about it."""
         message = cls.of("user", (*context, asked))
         return replace(message, context_end=len(message.text) - len(asked))
 
     @property
     def context(self) -> Message:
-        """The message without what is asked about its context."""
+        """The message with only its context."""
         return Message(
             self.role, self.text[: self.context_end], tuple(each for each in self.embeddings if each[0] <= self.context_end)
         )
 
     @property
     def parts(self) -> tuple[str | InputEmbeddings, ...]:
-        """The words, cut where input embeddings stand, and the rows."""
+        """The words and the rows, in order."""
         parts: list[str | InputEmbeddings] = []
         done = 0
         for at, rows in self.embeddings:
@@ -114,11 +114,11 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How tokens are drawn.
+    """How to draw tokens.
 
-    temperature: 0 takes the likeliest token. Above 0, a token is drawn from the `top_k` likeliest, and of these from the smallest
-    set that holds `top_p` of the probability. seed: sample i uses `seed` + i. A sample ends at `max_tokens`, at the model's own
-    end, or where the model repeats itself.
+    temperature: 0 takes the most likely token. Above 0, a token is drawn from the `top_k` most likely ones, and of these from the
+    smallest set with `top_p` of the probability. seed: sample i uses `seed` + i. A sample ends at `max_tokens`, when the model
+    ends it, or when the model repeats itself.
     """
 
     max_tokens: int
@@ -128,7 +128,7 @@ class Sampling:
     seed: int = 0
 
 
-#: How a sample ended: by the model's own end, at `max_tokens`, or because the model repeated itself.
+#: Why a sample ended: the model ended it, it reached `max_tokens`, or the model repeated itself.
 FinishReason = Literal["stop", "length", "repeat"]
 
 
@@ -151,7 +151,7 @@ class Generation:
 class Generations:
     """The samples of one call, and its cost.
 
-    cached_tokens: number of the `prompt_tokens` that an earlier call has read. cached: whether the samples come from the cache.
+    cached_tokens: how many of the `prompt_tokens` an earlier call has read. cached: whether the samples come from the cache.
     """
 
     samples: tuple[Generation, ...]
@@ -174,8 +174,8 @@ class Generations:
 class ModelInfo:
     """A model's name and limits, for the Trace.
 
-    sha256: hex, None where it was not computed. gpu_layers: "25/25"; "0/25" is all on the CPU; None where a server runs
-    it. context_tokens: the longest prompt with its reply, None where the generator does not know it.
+    sha256: hex, None if it was not computed. gpu_layers: such as "25/25"; "0/25" is all on the CPU; None for a server.
+    context_tokens: maximum length of prompt and reply, None if unknown.
     """
 
     name: str
@@ -184,16 +184,17 @@ class ModelInfo:
     context_tokens: int | None
 
 
-OnTokens = Callable[[int, int], None]  # (tokens done, tokens in all or at most)
-OnText = Callable[[str], None]  # the next piece of the first sample: the pieces, joined, are its text
+OnTokens = Callable[[int, int], None]  # (tokens done, total or maximum number of tokens)
+OnText = Callable[[str], None]  # the next piece of the first sample; joined, the pieces are its text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallOptions:
-    """What a call carries beside its prompt.
+    """The options of a call besides its prompt.
 
-    cancellation: stops the call, from any thread. on_prompt: receives how much of the prompt is read, first what an earlier call
-    has read. on_written: receives the tokens of the longest sample so far. on_text: receives the first sample.
+    cancellation: stops the call, from any thread. on_prompt: receives the number of prompt tokens read so far, beginning with
+    those read by an earlier call. on_written: receives the number of tokens of the longest sample so far. on_text: receives the
+    text of the first sample.
     """
 
     cancellation: Cancellation | None = None
@@ -202,10 +203,10 @@ class CallOptions:
     on_text: OnText | None = None
 
 
-#: A call without progress that only a signal stops.
+#: No progress, and stopped only by signals.
 QUIET = CallOptions()
 
-#: The probability that the reply to the messages begins with each of some words, in any letter case, with or without a space.
+#: Returns the probability that the reply begins with each of some words, in any letter case, with or without a space.
 ChoiceProbabilities = Callable[[Sequence[Message], Sequence[str], CallOptions], tuple[float, ...]]
 
 
@@ -217,51 +218,52 @@ class Generator(Protocol):
 
     @property
     def choice_probabilities(self) -> ChoiceProbabilities | None:
-        """See `ChoiceProbabilities`. None where the generator cannot give probabilities."""
+        """See `ChoiceProbabilities`. None if the generator has no probabilities."""
         ...
 
     def generate(self, messages: Sequence[Message], n: int, sampling: Sampling, options: CallOptions = QUIET) -> Generations:
-        """Draw `n` samples of the reply to `messages`. The prompt is read once; sample i depends on `n` through rounding at most.
+        """Draw `n` samples of the reply to `messages`. The prompt is read once; sample i depends on `n` only through rounding.
 
         Raises FbragError `prompt_too_long`, `out_of_memory`, `no_answer`, and the error of a requested cancellation.
         """
         ...
 
     def render_prompt(self, messages: Sequence[Message]) -> str:
-        """Return the prompt that the model reads for `messages`, its own markers included, as `explain --prompt` prints it."""
+        """Return the model's prompt for `messages`, including its own markers, as `explain --prompt` prints it."""
         ...
 
     def count_tokens(self, text: str) -> int:
-        """Return the number of tokens of `text`, without markers."""
+        """Return the number of tokens in `text`, without markers."""
         ...
 
 
 class Scorer(Protocol):
-    """A cross-encoder, as the methods see it: it reads a question with a text, and gives the text a logit for each label."""
+    """A cross-encoder as the methods see it: it reads a question with a text, and returns one logit per label."""
 
     @property
     def name(self) -> str: ...
 
     @property
     def key(self) -> str:
-        """Return hexadecimal digits that change whenever a score may change; part of the key of cached scores."""
+        """Return hexadecimal digits that change whenever scores may change; part of the cache key of scores."""
         ...
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Return the names of the columns of `scores`, as the model's file has them."""
+        """Return the names of the columns of `scores`, from the model's file."""
         ...
 
     def scores(self, question: str, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return float32 `(len(texts), len(labels))`, row i for texts[i].
 
-        A logit has any sign and no unit; its sigmoid is the probability of the label. Columns have different spreads, so
-        that sums are taken of probabilities. No rows for no texts. A text of any length is read whole.
+        A logit has any sign and no unit; its sigmoid is the probability of the label. Columns have different spreads, so add
+        probabilities, not logits. Without texts there are no rows. A text of any length is read completely.
 
         Raises FbragError `out_of_memory`, `model_corrupt`; the error of a requested cancellation.
         """
         ...
 
     def embed(self, questions: Sequence[str]) -> NDArray[np.float32]:
-        """Return float32 `(len(questions), d)`, each row of length 1: similar questions have similar rows. Raises as `scores`."""
+        """Return float32 `(len(questions), d)`, each row of length 1; similar questions have similar rows. Raises the same errors
+        as `scores`."""
         ...

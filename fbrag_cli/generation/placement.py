@@ -1,4 +1,4 @@
-"""Where the layers of a model go: GPUs as llama.cpp names them, and what is asked of them. Imports nothing of llama.cpp."""
+"""Placement of a model's layers: GPUs as llama.cpp names them, and the layers for them. Imports nothing from llama.cpp."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """A device that llama.cpp can run layers on."""
+    """A device on which llama.cpp can run layers."""
 
     name: str
     description: str
@@ -18,10 +18,10 @@ class Device:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Where the layers of a model go.
+    """Where to place the layers of a model.
 
-    gpu_layers: how many go on GPUs, -1 for all, None for as many as fit. devices: the names of the GPUs that may be used, () for
-    no GPU, None for all. shares: the part of those layers that each of these GPUs takes, () for parts by their free memory.
+    gpu_layers: number of layers on GPUs, -1 for all, None for as many as fit. devices: names of the GPUs to use, () for none,
+    None for all. shares: share of the layers per GPU, () to split by free memory.
     """
 
     gpu_layers: int | None = None
@@ -38,7 +38,7 @@ ON_THE_CPU = Placement(devices=())
 
 @dataclass(frozen=True, slots=True)
 class Gpus:
-    """The GPUs that a build of llama.cpp finds. built_for_gpu: whether it can use any at all."""
+    """The GPUs that llama.cpp finds. built_for_gpu: whether the build supports GPUs."""
 
     found: tuple[Device, ...] = ()
     built_for_gpu: bool = True

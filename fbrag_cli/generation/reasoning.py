@@ -1,8 +1,8 @@
-"""What a model thinks before it answers, although it was told not to: it is no part of the answer.
+"""Separates the reasoning of a model, which may ignore the request not to reason, from its answer.
 
-A thought is recognised by the marks that the model's chat template knows (`reasoning_tags_of`), and only at the beginning of a
-reply, in what the model itself wrote: the same text within an answer, or in a document, is text. `ReasoningParser` reads a reply
-piece by piece.
+Reasoning is recognized by tags from the model's chat template (`reasoning_tags_of`), and only at the beginning of a reply, in
+text that the model wrote itself: the same text within an answer or a document is text. `ReasoningParser` reads a reply piece by
+piece.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from dataclasses import dataclass, replace
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.generator import Generation
 
-#: Most tokens of a thought, beyond those of the answer. A model of this machine then has to answer from what it has thought so
-#: far. So it need not be long: on a CPU this takes half a minute, and three or five samples think at the same time.
+#: Maximum number of reasoning tokens, in addition to those of the answer, for a model on this machine, which must then answer. It
+#: need not be large: on a CPU this takes half a minute, and three or five samples reason at the same time.
 MOST_TOKENS = 256
 
-#: Most tokens of a thought behind a server, beyond those of the answer. Nobody can end a thought there, and one that is cut is
-#: no answer. Thoughts on a question that a text answers are mostly shorter.
+#: Maximum number of reasoning tokens, in addition to those of the answer, for a server, which cannot be told to stop reasoning: a
+#: reply that is cut off there has no answer. Reasoning about a question that a text answers is usually shorter.
 MOST_SERVER_TOKENS = 1024
 
 
 @dataclass(frozen=True, slots=True)
 class ReasoningTags:
-    """How a model marks its thoughts.
+    """How a model marks its reasoning.
 
-    opening, closing: text before and after a thought. end: what ends a thought that the model does not end itself. frame: text
-    around the answer, where the model writes such.
+    opening, closing: text before and after the reasoning. end: text that ends the reasoning if the model does not. frame: text
+    around the answer, if the model writes it.
     """
 
     opening: str
@@ -38,13 +38,13 @@ class ReasoningTags:
 
     @property
     def empty(self) -> str:
-        """A thought of nothing, as Qwen's template writes it; where an answer has a mark of its own as gpt-oss', that mark."""
+        """Empty reasoning, as in Qwen's template; if answers have their own tag, as for gpt-oss, that tag."""
         if self.closing.startswith(self.opening):
             return self.closing
         return f"{self.opening}\n{self.end}" if self.end.startswith("\n") else self.opening + self.end
 
     def spelled(self, spell: Callable[[str], str]) -> ReasoningTags:
-        """Return the marks with their texts as `spell` gives them."""
+        """Return the tags with their texts mapped by `spell`."""
         return replace(self, opening=spell(self.opening), closing=spell(self.closing))
 
 
@@ -53,7 +53,7 @@ _FRAME = re.compile(r"<(response|answer)>")  # Granite, Hunyuan
 _OTHERS = (
     ReasoningTags("[THINK]", "[/THINK]", "[/THINK]"),  # Mistral
     ReasoningTags("<|channel>thought", "<channel|>", "<channel|>"),  # Gemma 4
-    # gpt-oss writes messages to channels. All are thoughts but the one to the channel "final".
+    # gpt-oss writes messages to channels. All except those to the channel "final" are reasoning.
     ReasoningTags("<|channel|>", "<|channel|>final<|message|>", "<|end|><|start|>assistant<|channel|>final<|message|>"),
     ReasoningTags("<|START_THINKING|>", "<|END_THINKING|>", "<|END_THINKING|>"),  # Command
     ReasoningTags("<|inner_prefix|>", "<|inner_suffix|>", "<|inner_suffix|>"),  # Apertus
@@ -66,16 +66,16 @@ _OTHERS = (
 
 
 def tags_named(name: str, frame: tuple[str, str] = ("", "")) -> ReasoningTags:
-    """Return the marks of a model that writes a thought as <name>…</name>, as most do."""
+    """Return the tags of a model that writes its reasoning as <name>…</name>, as most do."""
     return ReasoningTags(f"<{name}>", f"</{name}>", f"\n</{name}>\n\n", frame)
 
 
-#: What a server may leave in a reply: it knows the model's template, but not always what its marks mean.
+#: Tags that a server may leave in a reply, since it does not always parse those of the model's template.
 COMMON_TAGS = (tags_named("think"), tags_named("thinking"), tags_named("seed:think"), *_OTHERS[:4])
 
 
 def reasoning_tags_of(template: str) -> ReasoningTags | None:
-    """Return the marks that a chat template knows, by its source and what it renders; None where it knows none."""
+    """Return the tags in a chat template, from its source and its output; None if it has none."""
     for marks in _OTHERS:
         if marks.closing in template:
             return marks
@@ -85,14 +85,14 @@ def reasoning_tags_of(template: str) -> ReasoningTags | None:
     return tags_named(found[1], (f"<{frame[1]}>", f"</{frame[1]}>") if frame else ("", ""))
 
 
-#: Settings of a chat template that let a model think.
+#: Settings of a chat template that turn reasoning on or off.
 REASONING_SETTINGS: dict[str, object] = {"enable_thinking": True, "thinking": True, "reasoning": True}
 
 
 def settings_without_reasoning(source: str) -> list[dict[str, object]]:
-    """Return what is tried, one after the other, to tell a chat template that the model shall not think.
+    """Return the settings to try, in order, to turn reasoning off in a chat template.
 
-    Templates raise an error for a value that they do not know.
+    Templates raise an error for unknown values.
     """
     first: dict[str, object] = {"enable_thinking": False}
     more = first | {"thinking": False, "reasoning": False, "thinking_budget": 0, "thinking_mode": "disabled"}
@@ -101,31 +101,31 @@ def settings_without_reasoning(source: str) -> list[dict[str, object]]:
 
 
 def check_answered(name: str, samples: Sequence[Generation], max_tokens: int) -> None:
-    """Raise FbragError `no_answer` where all samples of a model are thoughts alone. max_tokens: limit of a sample."""
+    """Raise FbragError `no_answer` if all samples of a model are only reasoning. max_tokens: limit of a sample."""
     if all(sample.reasoning_tokens and not sample.text.strip() for sample in samples):
-        what = f"{name} only thinks: it wrote no answer within {max_tokens:,} tokens"
-        raise FbragError("no_answer", what, "use a model that answers at once, or raise --max-tokens")
+        what = f"{name} was still reasoning after {max_tokens:,} tokens and gave no answer"
+        raise FbragError("no_answer", what, "raise --max-tokens, or use a model without reasoning")
 
 
 class ReasoningParser:
-    """Reads a reply piece by piece, and parts what its model thinks from what it says.
+    """Reads a reply piece by piece, and separates the reasoning from the answer.
 
-    known: the marks that may come. inside: the marks of the thought that is being written; None outside of one. n_pieces: number
-    of pieces of thoughts, their marks included; a thought of nothing is none. A piece is mostly a token.
+    known: possible tags. inside: the tags of the current reasoning; None outside of it. n_pieces: number of pieces of reasoning,
+    including the tags; empty reasoning has none. A piece is usually a token.
     """
 
     def __init__(self, known: Sequence[ReasoningTags] = (), inside: ReasoningTags | None = None) -> None:
         self.inside = inside
         self.n_pieces = 0
-        self._n_earlier = 0  # pieces of earlier thoughts
+        self._n_earlier = 0  # pieces of earlier reasoning
         self._known = [(text, marks) for marks in known for text in (marks.opening, marks.closing, marks.frame[0]) if text]
-        self._begins = bool(known)  # whether nothing was said yet
-        self._blank = True  # whether blanks at the beginning are said
-        self._held, self._n_held = "", 0  # what may become a mark
-        self._ending = ""  # text that ends the answer, and is no part of it
+        self._begins = bool(known)  # whether the answer has not begun
+        self._blank = True  # whether to keep leading blanks
+        self._held, self._n_held = "", 0  # text that may become a tag
+        self._ending = ""  # text that ends the answer, and is not part of it
 
     def add(self, piece: str) -> str:
-        """Take the next piece. Return what it makes certain to be said."""
+        """Add the next piece. Return the text that is now certain to belong to the answer."""
         self._held += piece
         self._n_held += 1
         while self._pass_mark():
@@ -135,13 +135,13 @@ class ReasoningParser:
         return "" if self.inside or self._begins else self._said()
 
     def end(self, *, answered: bool = False) -> str:
-        """Return what was held back, at the end of the reply. A thought without an end is not said, unless it was `answered`."""
+        """End the reply, and return the text held back. Reasoning without an end is dropped, unless it was `answered`."""
         held = self._held if self._blank or not self._begins else self._held.lstrip()
         self._held = ""
         return "" if (self.inside and not answered) or held == self._ending else held
 
     def _pass_mark(self) -> bool:
-        """Drop the next mark, and the thought before it. Return whether there is one."""
+        """Drop the next tag, and the reasoning before it. Return whether there is one."""
         if self.inside:
             thought, closed, rest = self._held.partition(self.inside.closing)
             if closed:
@@ -153,7 +153,7 @@ class ReasoningParser:
             return False
         passed = [(text, marks) for text, marks in self._known if head.startswith(text)]
         if passed:
-            text, marks = max(passed, key=lambda each: len(each[0]))  # one mark may begin as another
+            text, marks = max(passed, key=lambda each: len(each[0]))  # one tag may begin like another
             if inside := text == marks.opening:
                 self.n_pieces += self._n_held
             self._pass(head[len(text) :], marks, inside=inside)

@@ -1,29 +1,29 @@
-"""`Repetition` finds that a model has fallen into a loop: it writes the same tokens over and over, up to the length limit.
+"""`Repetition` detects that a model is in a loop, and writes the same tokens over and over up to the length limit.
 
-A refrain, a list or a row of noughts repeats itself too. So a loop counts only when it is longer than these are.
+Refrains, lists and rows of zeros also repeat, so a loop counts only when it is longer than these.
 """
 
 from __future__ import annotations
 
 from collections import deque
 
-_LONGEST = 128  # tokens of a period; a loop of longer ones ends at the length limit
-_FEWEST_PERIODS = 4  # refrains and choruses are written three times
+_LONGEST = 128  # tokens of a period; loops with longer ones end at the length limit
+_FEWEST_PERIODS = 4  # refrains and choruses occur three times
 _FEWEST_TOKENS = 48
-_FEWEST_WITHOUT_LETTERS = 256  # figures, rules of tables, matrices of noughts
+_FEWEST_WITHOUT_LETTERS = 256  # numbers, table rules, matrices of zeros
 
 
 class Repetition:
-    """Counts which of the last tokens of a sample repeat those before. A token costs a look at the last 128."""
+    """Counts how many of a sample's last tokens repeat earlier ones. Each token is compared with the last 128."""
 
     def __init__(self) -> None:
-        self._recent: deque[int] = deque(maxlen=_LONGEST)  # the last token first
-        self._runs: dict[int, int] = {}  # period, ascending -> how many last tokens equal the one so many tokens before
-        self._ends = [0]  # the length of the text after each number of tokens
+        self._recent: deque[int] = deque(maxlen=_LONGEST)  # last token first
+        self._runs: dict[int, int] = {}  # period, ascending -> how many last tokens equal the one a period before
+        self._ends = [0]  # length of the text after each number of tokens
         self._text = ""
 
     def add(self, token: int, text: str) -> None:
-        """Append a token. text: text of the sample, this token included."""
+        """Append a token. text: text of the sample including this token."""
         self._runs = {period: self._runs.get(period, 0) + 1 for period, past in enumerate(self._recent, 1) if past == token}
         self._recent.appendleft(token)
         self._ends.append(len(text))
@@ -31,11 +31,11 @@ class Repetition:
 
     @property
     def n_fresh(self) -> int:
-        """The number of characters before the last tokens that repeat others. `loop` never cuts these, now or later."""
+        """The number of characters before the last tokens that repeat others. `loop` never cuts these."""
         return self._ends[-1 - max(self._runs.values(), default=0)]
 
     def loop(self) -> int | None:
-        """Return the number of characters up to the end of the loop's first period; None where there is no loop."""
+        """Return the number of characters up to the end of the loop's first period; None if there is no loop."""
         for period, repeated in self._runs.items():
             n_tokens = period + repeated
             if n_tokens >= max(_FEWEST_TOKENS, _FEWEST_PERIODS * period):

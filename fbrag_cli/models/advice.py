@@ -11,26 +11,26 @@ from dataclasses import dataclass
 from fbrag_cli.errors import FbragError
 from fbrag_cli.limits import total_memory
 from fbrag_cli.models.catalog import Catalog, ModelEntry, Pair
-from fbrag_cli.text.printable import byte_size, plural
+from fbrag_cli.text.printable import byte_size
 
-# Tokens of context and sequences that a question needs at most by default. Small: 20 chunks, 5 samples and 4 copies of states.
-# Large: 10 chunks, the answer, its check, and 4 copies.
+# The largest context (tokens) and number of sequences that a question needs by default. Small: 20 chunks, 5 samples and 4 copies
+# of states. Large: 10 chunks, the answer, its check, and 4 copies.
 _SMALL_TOKENS, _SMALL_SEQUENCES = 12_000, 9
 _LARGE_TOKENS, _LARGE_SEQUENCES = 6_000, 5
-_KV_BYTES = 131_072  # of a token, for a model of which this is not known: as an 8B of Llama 3
-_BUFFERS = 500_000_000  # bytes of the program and of llama.cpp's buffers
-_FOR_OTHERS = 2_500_000_000  # bytes of main memory that are left for the system and other programs
-_GPU_RESERVE = 2_000_000_000  # bytes beside the weights: `layers_for_gpu` puts all layers on a GPU that has these
+_KV_BYTES = 131_072  # per token, for a model whose size is unknown: that of Llama 3 8B
+_BUFFERS = 500_000_000  # bytes for the program and llama.cpp's buffers
+_FOR_OTHERS = 2_500_000_000  # bytes of main memory kept free for the system and other programs
+_GPU_RESERVE = 2_000_000_000  # bytes in addition to the weights: with these free, `layers_for_gpu` puts all layers on a GPU
 
-# On a CPU a question takes a time in proportion to the bytes of the weights that a token passes: 0.4 of it the small model, 0.6
-# the large one. One model for both reads 1,245 tokens to answer, where another one reads 2,075: it has read the others. With more
-# bytes a core people wait for over 90 s (1.1 GB for both took 33.6 s on 2 cores when all was read). More than 8 cores share one
-# memory, and gain little.
+# On a CPU the time of a question is proportional to the bytes of weights that each token passes: 0.4 of it for the small model,
+# 0.6 for the large one. If one model serves as both, it reads 1,245 tokens to answer; a second model reads 2,075, because it has
+# read none before. Above this number of bytes per core people wait more than 90 s (1.1 GB for both took 33.6 s on 2 cores when
+# everything was read). More than 8 cores share one memory, and gain little.
 _SMALL_SHARE = 0.4
 _NEW_TO_ONE_MODEL = 1_245 / 2_075
 _MOST_BYTES_A_CORE = 1_496_000_000
 _MOST_CORES = 8
-_DEFAULT_RIGHT = "26 of 74 hard questions right"  # of the default pair (README)
+_DEFAULT_RIGHT = "26 of 74 hard questions right"  # the default pair (README)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Machine:
     """The memory and the cores of a machine.
 
     memory: bytes of main memory. gpu_memory: bytes on all GPUs that llama.cpp can use, 0 for none. cores: number of CPU cores
-    that this process may use; None for as many as help.
+    that this process may use; None for as many as are useful.
     """
 
     memory: int
@@ -50,19 +50,19 @@ class Machine:
         return self.gpu_memory > 0
 
     def fits(self, need: int) -> bool:
-        """Return whether `need` bytes fit the main memory, and leave room for other programs."""
+        """Return whether `need` bytes fit in main memory and leave room for other programs."""
         return need <= self.memory - _FOR_OTHERS
 
     def fits_gpu(self, weights: int) -> bool:
-        """Return whether all layers of models go on the GPUs.
+        """Return whether all layers of the models fit on the GPUs.
 
-        weights: bytes of the weights of the model that is loaded last, and of all that is loaded before.
+        weights: bytes of the weights of the model loaded last, plus all memory used by models loaded before it.
         """
         return weights <= self.gpu_memory - _GPU_RESERVE
 
 
 def this_machine() -> Machine:
-    """Return this machine, or the container. Loads llama.cpp to find GPUs; if it does not load, there are none."""
+    """Return this machine, or the container. Loads llama.cpp to find GPUs; if that fails, none are found."""
     try:
         from fbrag_cli.generation.llama.machine import gpus, usable_cores
 
@@ -75,9 +75,9 @@ def this_machine() -> Machine:
 
 
 def bytes_needed(size: int, entry: ModelEntry | None, *, answers: bool = False) -> int:
-    """Return the bytes of memory for a model: its weights (`size` bytes), KV cells, states of sequences, and buffers.
+    """Return the bytes of memory that a model needs: its weights (`size` bytes), KV cells, sequence states, and buffers.
 
-    answers: whether it is only the large model of a pair.
+    answers: whether it is only used as the large model of a pair.
     """
     tokens, sequences = (_LARGE_TOKENS, _LARGE_SEQUENCES) if answers else (_SMALL_TOKENS, _SMALL_SEQUENCES)
     kv_bytes = entry.kv_bytes if entry and entry.kv_bytes else _KV_BYTES
@@ -85,7 +85,7 @@ def bytes_needed(size: int, entry: ModelEntry | None, *, answers: bool = False) 
 
 
 def pair_bytes(pair: Pair) -> int:
-    """Return the bytes of memory for both models at once."""
+    """Return the bytes of memory that both models need together."""
     small = bytes_needed(pair.small.bytes, pair.small)
     if len(pair.models) == 1:
         return small
@@ -93,7 +93,7 @@ def pair_bytes(pair: Pair) -> int:
 
 
 def is_slow(small: int, large: int, machine: Machine) -> bool:
-    """Return whether people would wait too long for an answer, with models of these bytes of weights that a token passes
+    """Return whether an answer would take too long, given the bytes of weights that a token passes in each model
     (`active_bytes`)."""
     answering = (1 - _SMALL_SHARE) * (_NEW_TO_ONE_MODEL if small == large else 1)
     weights = _SMALL_SHARE * small + answering * large
@@ -109,13 +109,13 @@ def _suits(pair: Pair, machine: Machine) -> bool:
 
 
 def suggested(catalog: Catalog, machine: Machine) -> Pair:
-    """Return the largest pair that suits the machine, the default pair where no other does."""
+    """Return the largest pair that suits the machine, the default pair if no other does."""
     return next((pair for pair in reversed(catalog.pairs) if _suits(pair, machine)), catalog.default)
 
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """The memory of a machine, and the pair of models that suits it best."""
+    """A machine, and the pair of models that suits it best."""
 
     machine: Machine
     pair: Pair
@@ -132,20 +132,20 @@ def advise(catalog: Catalog) -> Advice:
 
 
 def pair_text(pair: Pair) -> str:
-    """Describe a pair in words: models, size and memory."""
+    """Return a pair in words: models, size of the download and memory."""
     small, large = pair.small.id, pair.large.id
-    names = f"{small} for both" if small == large else f"{small} (small) and {large} (large)"
-    return f"{plural(len(pair.models), 'model')}, {byte_size(pair.bytes)}: {names}; {byte_size(pair_bytes(pair))} of memory"
+    names = f"{small} (small and large)" if small == large else f"{small} (small) + {large} (large)"
+    return f"{names}, {byte_size(pair.bytes)} download, {byte_size(pair_bytes(pair))} of memory"
 
 
 def speed_sentence(pair: Pair, catalog: Catalog) -> str:
-    """Return in words how many answers of a pair are right."""
-    return _DEFAULT_RIGHT if pair.models == catalog.default.models else "its answers were not measured here"
+    """Return how often the answers of a pair are right, in words."""
+    return _DEFAULT_RIGHT if pair.models == catalog.default.models else "accuracy not yet measured"
 
 
 def first_run(names: Sequence[str], catalog: Catalog) -> str:
-    """Return the question whether to download these models."""
+    """Return the prompt that asks whether to download these models."""
     size, default = byte_size(sum(catalog.models[name].bytes for name in names)), catalog.default
     if {*names} != {entry.id for entry in default.models}:
-        return f"first run: download {', '.join(names)} ({size})?"
-    return f"first run: download the default model ({size}, {speed_sentence(default, catalog)})?"
+        return f"Download {', '.join(names)} ({size})?"
+    return f"Download the default model ({size}, {speed_sentence(default, catalog)})?"

@@ -19,11 +19,11 @@ from fbrag_cli.models.wheels import WheelPart, WheelSource
 class ModelEntry:
     """A model of the catalog.
 
-    file: name of its file in a store. bytes, sha256: size and SHA-256 (hex) of that file. context: longest context in tokens.
-    parameters, active_parameters: number of its parameters ("35B"), and of those that read a token ("3B"); "" for all.
-    sources: places to fetch it from, the best first. kv_bytes: bytes of KV cells for a token, in 16 bits, of the layers that have
-    cells; 0 where unknown. state_bytes: bytes of the state that the other layers keep for a sequence, however long it is.
-    replaced_by: id of a newer model that lists show in its place, "" for none.
+    file: name of its file in the store. bytes, sha256: size and SHA-256 (hex) of that file. context: longest context in tokens.
+    parameters, active_parameters: number of its parameters ("35B"), and of those used per token ("3B"); "" for all. sources:
+    where to download it, the best source first. kv_bytes: bytes of KV cells per token, in 16 bits, in the layers that have cells;
+    0 if unknown. state_bytes: bytes of state per sequence in the other layers, whatever its length. replaced_by: id of a newer
+    model that lists show instead, "" for none.
     """
 
     id: str
@@ -43,7 +43,7 @@ class ModelEntry:
 
     @property
     def active_bytes(self) -> int:
-        """The bytes of the weights that one token is read with: all, or the active experts' share."""
+        """The bytes of weights that one token passes: all, or the share of the active experts."""
         if not self.active_parameters:
             return self.bytes
         return round(self.bytes * float(self.active_parameters[:-1]) / float(self.parameters[:-1]))
@@ -51,7 +51,7 @@ class ModelEntry:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A small and a large model, perhaps the same. only: kind of machine that they are meant for, "cpu" or "gpu"; "" for both."""
+    """A small and a large model, perhaps the same. only: the kind of machine that they are for, "cpu" or "gpu"; "" for both."""
 
     small: ModelEntry
     large: ModelEntry
@@ -64,16 +64,16 @@ class Pair:
 
     @property
     def bytes(self) -> int:
-        """The bytes of all files."""
+        """The total size of the files in bytes."""
         return sum(entry.bytes for entry in self.models)
 
 
 @dataclass(frozen=True, slots=True)
 class Catalog:
-    """All models by id, in the order of lists.
+    """All models by id, in the order in which they are listed.
 
     default_small, default_large: ids of the default pair, perhaps the same. pairs: pairs that need more memory than the default,
-    the one that needs least first: the last one that fits a machine suits it best.
+    in ascending order, so that the last one that fits a machine suits it best.
     """
 
     models: Mapping[str, ModelEntry]
@@ -92,7 +92,7 @@ class Catalog:
 
 @cache
 def load_catalog() -> Catalog:
-    """Return the catalog of the package."""
+    """Return the catalog that comes with the package."""
     data = json.loads(Path(__file__).with_name("catalog.json").read_text(encoding="utf-8"))
     entries = [ModelEntry(**each | {"sources": tuple(map(_source, each["sources"]))}) for each in data["models"]]
     models = {entry.id: entry for entry in entries}

@@ -1,7 +1,7 @@
-"""Downloads a file over HTTP, from a model hub or from a URL, with resumption and retries.
+"""Downloads a file over HTTP, from Hugging Face or a URL. Downloads resume, and are retried.
 
-huggingface_hub finds the token, size and SHA-256 of a file of a hub. Its own `hf_hub_download` deletes a partial file when it is
-interrupted, which is no way to fetch 42 GB.
+huggingface_hub finds the token, size and SHA-256 of a file. Its own `hf_hub_download` is not used: it deletes a partial file when
+it is interrupted, which does not work for 42 GB.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _TIMEOUT, _TIMEOUT_TO_CONNECT = 20, 5  # seconds without a byte; seconds to connect
-_ATTEMPTS = 4  # failures in a row that bring the file no further than it was before
-_WAIT_SECONDS = 0.5  # before the second attempt; doubled each time
+_ATTEMPTS = 4  # consecutive failures without a new byte
+_WAIT_SECONDS = 0.5  # before the second attempt; doubles each time
 
 
 @dataclass(frozen=True, slots=True)
 class HubSource:
-    """A file of a model hub, at one revision of its repository."""
+    """A file on Hugging Face, at one revision of its repository."""
 
     repo: str
     revision: str
@@ -54,16 +54,16 @@ class HubSource:
             raise SourceFailedError(f"no answer within {patience:g} s") from None
         except (httpx2.HTTPError, OSError, ValueError) as error:
             why = _reason(error)
-            if why in ("HTTP 401", "HTTP 403"):  # a repository that does not exist answers so, too
-                why += ": there is no such file, or it needs the token (HF_TOKEN) of an account that may have it"
+            if why in ("HTTP 401", "HTTP 403"):  # also the reply for a repository that does not exist
+                why += ": file not found, or access needs a token (HF_TOKEN)"
             raise SourceFailedError(why) from None
         vouched = about.etag if about.etag and re.fullmatch("[0-9a-f]{64}", about.etag) else None
         if part.expected and vouched and vouched != part.expected:
-            raise SourceFailedError(f"it has the SHA-256 {vouched} there")
+            raise SourceFailedError(f"its SHA-256 there is {vouched}")
         if about.size is not None:
             part.expect(about.size)
         if not part.expected and not vouched:
-            raise SourceFailedError("it has no SHA-256 there: say what it must be, with --sha256")
+            raise SourceFailedError("no SHA-256 published there: pass --sha256 HEX")
         _stream(url, part, token)
         return vouched
 
@@ -75,7 +75,7 @@ class HubSource:
 
 @dataclass(frozen=True, slots=True)
 class UrlSource:
-    """A URL from the user, whose file has a known SHA-256."""
+    """A URL from the user, with the SHA-256 of its file."""
 
     url: str
 
@@ -90,21 +90,21 @@ class UrlSource:
         return None
 
 
-# -- what a hub says of a file ---------------------------------------------------------------------------------------------------
+# -- metadata from the hub -------------------------------------------------------------------------------------------------------
 
 
 def _ask(url: str, token: str | None, seconds: float) -> tuple[HfFileMetadata, str | None]:
-    """Return the hub's metadata of the file, and the token for the download: the one given, else that of `hf auth login`."""
+    """Return the hub's metadata for the file, and the token for the download: the one given, else that of `hf auth login`."""
     from huggingface_hub import constants, get_token
     from huggingface_hub.file_download import get_hf_file_metadata
 
-    constants.HF_HUB_DISABLE_TELEMETRY = True  # else its User-Agent costs a request and reveals more than needed
+    constants.HF_HUB_DISABLE_TELEMETRY = True  # its User-Agent would cost a request and reveal more than needed
     token = token or (None if constants.HF_HUB_DISABLE_IMPLICIT_TOKEN else get_token())
     return get_hf_file_metadata(url, token=token or False, timeout=seconds), token
 
 
 def _within(seconds: float, call: Callable[[], T]) -> T:
-    """Return the result of `call`. Raises TimeoutError, even where a name server hangs, which no socket timeout covers."""
+    """Return the result of `call`. Raises TimeoutError, even if a name server hangs, which no socket timeout covers."""
     future: Future[T] = Future()
 
     def run() -> None:
@@ -124,9 +124,9 @@ def _within(seconds: float, call: Callable[[], T]) -> T:
 
 
 def _stream(url: str, part: PartialDownload, token: str | None = None) -> None:
-    """Fetch the missing bytes of `part` from `url`. The caller checks their SHA-256.
+    """Download the missing bytes of `part` from `url`. The caller checks their SHA-256.
 
-    token: of the hub. Raises SourceFailedError; FbragError `disk_full`.
+    token: for the hub. Raises SourceFailedError; FbragError `disk_full`.
     """
     import httpx2
 
@@ -149,7 +149,7 @@ def _stream(url: str, part: PartialDownload, token: str | None = None) -> None:
 
 def _attempt(client: httpx2.Client, url: str, part: PartialDownload) -> None:
     with client.stream("GET", url, headers={"Range": f"bytes={part.size}-"} if part.size else {}) as response:
-        if response.status_code in (200, 416):  # the whole file, or no more bytes than `part` has: begin again
+        if response.status_code in (200, 416):  # the whole file, or nothing after the bytes in `part`: start over
             part.cut(0)
         response.raise_for_status()
         if length := response.headers.get("Content-Length"):
@@ -159,7 +159,7 @@ def _attempt(client: httpx2.Client, url: str, part: PartialDownload) -> None:
 
 
 def _reason(error: Exception) -> str:
-    """Return the cause of a failed request in a few words."""
+    """Return the reason of a failed request in a few words."""
     import httpx2
 
     if status := _status(error):

@@ -1,4 +1,4 @@
-"""The file of a model during its download. It counts and hashes its bytes, reports progress, and never exceeds its size."""
+"""A model file during its download. It counts and hashes its bytes, reports progress, and never exceeds its size."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _REPORT_SECONDS = 0.1
 
 
 class SourceFailedError(Exception):
-    """A source cannot provide the file, so the next one is tried. The message is one line."""
+    """Raised if a source cannot provide the file; the next one is then tried. The message is one line."""
 
 
 class PartialDownload:
-    """The file `path`.part. It continues where an earlier attempt stopped, from any source.
+    """The file `path`.part. It resumes where an earlier attempt stopped, from any source.
 
-    name: name of the model, for progress and errors. limit: bytes of the whole file, None until a source reports it.
-    progress: stage "download", in bytes of the whole file. expected: SHA-256 (hex) of the whole file, None where it is unknown.
+    name: name of the model, for progress and errors. limit: bytes of the whole file, None until a source reports it. progress:
+    stage "download", in bytes of the whole file. expected: SHA-256 (hex) of the whole file, None if unknown.
     """
 
     def __init__(self, path: Path, name: str, limit: int | None, progress: Progress, expected: str | None = None) -> None:
@@ -49,7 +49,7 @@ class PartialDownload:
         if limit is not None and self.size > limit:
             self.cut(0)
 
-    # -- what is there ---------------------------------------------------------------------------------------------------
+    # -- its content so far ----------------------------------------------------------------------------------------------
 
     @property
     def complete(self) -> bool:
@@ -62,37 +62,37 @@ class PartialDownload:
     def check_whole(self) -> None:
         """Raise SourceFailedError if a source has ended and the file is not complete."""
         if self.limit is not None and not self.complete:
-            raise SourceFailedError(f"it ends there after {self.size:,} of {self.limit:,} bytes")
+            raise SourceFailedError(f"the file there ends after {self.size:,} of {self.limit:,} bytes")
         if self.size < len(MAGIC):
             self.cut(0)
-            raise SourceFailedError("it is not a GGUF file there")
+            raise SourceFailedError("the file there is not GGUF")
 
-    # -- how it grows ----------------------------------------------------------------------------------------------------
+    # -- adding bytes ----------------------------------------------------------------------------------------------------
 
     def expect(self, total: int) -> None:
-        """Set the bytes of the whole file, as a source reports them. Raises SourceFailedError if another number is expected,
-        FbragError `disk_full` if the disk has no room.
+        """Set the size of the whole file in bytes, as reported by a source. Raises SourceFailedError if a different size is
+        expected, FbragError `disk_full` if the disk has no room.
         """
         if self.limit not in (None, total):
-            raise SourceFailedError(f"it has {total:,} bytes there, and should have {self.limit:,}")
+            raise SourceFailedError(f"the file there has {total:,} bytes (expected {self.limit:,})")
         self.limit = total
         self.reserve()
 
     def reserve(self, extra: int = 0) -> None:
-        """Check that the disk has room for the missing bytes and `extra` ones beside them. Raises FbragError `disk_full`."""
+        """Check that the disk has room for the missing bytes and `extra` more. Raises FbragError `disk_full`."""
         folder = self.path.parent
         need = (self.limit or 0) - self.size + extra
         if (free := shutil.disk_usage(folder).free) < need:
-            raise self._full(f"needs {byte_size(need)} more in {folder}, where {byte_size(free)} are free")
+            raise self._full(f"needs {byte_size(need)} more in {folder}; only {byte_size(free)} is free")
 
     def write(self, data: bytes) -> None:
-        """Append bytes. Raises SourceFailedError if the file gets too long or does not begin as GGUF files do;
-        FbragError `disk_full`.
+        """Append bytes. Raises SourceFailedError if the file becomes too long or does not start like a GGUF file; FbragError
+        `disk_full`.
         """
         if self.size == 0 and not data.startswith(MAGIC[: len(data)]):
-            raise SourceFailedError("it is not a GGUF file there")
+            raise SourceFailedError("the file there is not GGUF")
         if self.limit is not None and self.size + len(data) > self.limit:
-            raise SourceFailedError(f"it is longer there than the {self.limit:,} bytes that it should have")
+            raise SourceFailedError(f"the file there is longer than the expected {self.limit:,} bytes")
         digest = self._hashed()
         try:
             self._file.write(data)
@@ -103,20 +103,20 @@ class PartialDownload:
         self.report()
 
     def cut(self, size: int) -> None:
-        """Keep the first `size` bytes only. Raises FbragError `disk_full`, `download_failed`."""
+        """Keep only the first `size` bytes. Raises FbragError `disk_full`, `download_failed`."""
         try:
             if size < self.size:
                 self._file.truncate(size)
                 self._hash, self.size = None, size
             self._file.seek(self.size)
-        except OSError as error:  # of bytes that were still in memory
+        except OSError as error:  # from bytes that were still buffered
             raise self._cannot_write(error) from None
         if size == 0:
             self._reported = (0.0, 0)
 
     def report(self, on_the_way: int = 0) -> None:
-        """Report progress. on_the_way: bytes that have arrived, but are not in the file yet. The number falls only where the
-        file begins again.
+        """Report progress. on_the_way: bytes that have arrived but are not yet in the file. The number falls only if the file
+        starts over.
         """
         now = time.monotonic()
         when, reported = self._reported
@@ -125,11 +125,11 @@ class PartialDownload:
             self._reported = (now, done)
             self._progress(Event("download", "progress", done, self.limit or 0, self.name))
 
-    # -- how it ends -----------------------------------------------------------------------------------------------------
+    # -- closing ---------------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Close the file and leave it for a later attempt; an empty one is deleted."""
-        with suppress(OSError):  # a disk that is full: `write` has raised that
+        """Close the file and keep it for a later attempt; an empty one is deleted."""
+        with suppress(OSError):  # a full disk: `write` has raised for it
             self._file.close()
         if self.size == 0:
             self.path.unlink(missing_ok=True)
@@ -152,7 +152,7 @@ class PartialDownload:
 
     def _cannot_write(self, error: OSError) -> FbragError:
         if is_full(error):
-            return self._full(f"cannot be written whole to {self.path.parent}: {error.strerror}")
+            return self._full(f"does not fit in {self.path.parent}: {error.strerror}")
         return not_writable(self.path, error, "download_failed", "choose another folder: FBRAG_MODELS_DIR")
 
     def _full(self, what: str) -> FbragError:
@@ -160,20 +160,20 @@ class PartialDownload:
 
 
 class ModelSource(Protocol):
-    """A place to fetch a model from. environ: environment variables of the pull."""
+    """A source of a model file. environ: environment variables of the pull."""
 
     def where(self, environ: Mapping[str, str]) -> str:
-        """Return a short name of the place, for people."""
+        """Return a short name of the source for messages."""
         ...
 
     def plan(self, environ: Mapping[str, str]) -> Iterator[str]:
-        """Yield lines for a person who fetches the file on another machine."""
+        """Yield the lines of a dry run, for downloading the file on another machine."""
         ...
 
     def fetch(self, part: PartialDownload, folder: Path, environ: Mapping[str, str], patience: float) -> str | None:
-        """Complete `part`. Return the SHA-256 (hex) that the source gives for the file, None if it gives none.
+        """Complete `part`. Return the file's SHA-256 (hex) as published by the source, None if it publishes none.
 
-        folder: folder for temporary downloads, deleted afterwards. patience: seconds until a hub must answer.
-        Raises SourceFailedError; FbragError `disk_full`.
+        folder: for temporary downloads, deleted afterwards. patience: seconds within which a hub must reply. Raises
+        SourceFailedError; FbragError `disk_full`.
         """
         ...

@@ -1,4 +1,4 @@
-"""The store of models: a folder of GGUF files. Finds the file of a name, and returns only files that pass their check."""
+"""The model store: a folder of GGUF files. Finds the file for a name, and returns only files that pass their check."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from fbrag_cli.storage.files import on_disk, read_small, sha256_of, whole_file
 from fbrag_cli.text.printable import byte_size
 from fbrag_cli.text.suggest import closest
 
-#: The folder of the store where pulls keep their locks and unfinished wheels.
+#: The folder in the store for the locks and unfinished wheels of pulls.
 PULL_FOLDER = ".pull"
 
-#: The beginnings of names of models outside the catalog.
+#: The prefixes of names of models outside the catalog.
 ELSEWHERE = ("hf:", "https:", "http:")
 
 _A_SERVER = re.compile("ollama|lm[-_ ]?studio|llama[-_.]?(server|cpp)", re.IGNORECASE)
@@ -35,7 +35,7 @@ State = Literal["installed", "unverified", "corrupt size", "missing"]
 
 @dataclass(frozen=True, slots=True)
 class ModelFile:
-    """A model file to load. sha256: hex, None where it was never computed. entry: None for a model outside the catalog."""
+    """A model file to load. sha256: hex, None if it was never computed. entry: None for a model outside the catalog."""
 
     name: str
     path: Path
@@ -44,7 +44,7 @@ class ModelFile:
 
     @property
     def identity(self) -> str:
-        """An identifier of the file's content: its SHA-256, or its path, size and time of change where that is unknown."""
+        """An identifier of the file's content: its SHA-256, or if that is unknown its path, size and modification time."""
         if self.sha256:
             return self.sha256
         found = self.path.stat()
@@ -52,7 +52,7 @@ class ModelFile:
 
     @property
     def state(self) -> list[int]:
-        """What changes on this machine with each change of the file, also with one that keeps its size and time."""
+        """Numbers that change with each change of the file on this machine, even one that preserves its size and time."""
         found = self.path.stat()
         return [found.st_ctime_ns, found.st_ino]
 
@@ -61,8 +61,8 @@ class ModelFile:
 class StoredModel:
     """A model of the store, described without reading its file.
 
-    bytes: its size on the disk; the catalog's where the file is missing. state: "installed" (verified, and not changed since),
-    "unverified" (not hashed since it changed), "corrupt size" (not the catalog's number of bytes) or "missing".
+    bytes: its size on the disk, or in the catalog if the file is missing. state: "installed" (verified and unchanged since),
+    "unverified" (changed since its last check), "corrupt size" (size differs from the catalog's) or "missing".
     """
 
     name: str
@@ -77,10 +77,10 @@ class StoredModel:
 
 
 def resolve(name_or_path: str, store: Path, catalog: Catalog) -> ModelFile:
-    """Return the model with a name of the catalog, a file name of `store` (with or without .gguf), or a path to a GGUF file.
+    """Return the model for a name in the catalog, a file name in `store` (with or without .gguf), or a path to a GGUF file.
 
-    A file of the store is checked, and hashed only if it changed since its last check.
-    Raises FbragError `model_missing` or `model_corrupt`; its hint is the command that helps.
+    A file of the store is checked; it is hashed only if it has changed since its last check. Raises FbragError `model_missing` or
+    `model_corrupt`, with the command to repair it as a hint.
     """
     path = locate(name_or_path, store, catalog)
     if path is None:
@@ -93,7 +93,7 @@ def resolve(name_or_path: str, store: Path, catalog: Catalog) -> ModelFile:
 
 
 def locate(name_or_path: str, store: Path, catalog: Catalog) -> Path | None:
-    """Return the file for a name or path, None if there is none. A file of the store has `store` as its parent."""
+    """Return the file for a name or path, None if there is none. The parent of a file in the store is `store`."""
     entry = catalog.find(name_or_path)
     file = entry.file if entry else file_name(name_or_path)
     for path in (store / file, store / f"{file}.gguf") if file else ():
@@ -120,28 +120,28 @@ def file_name(spec: str) -> str:
 
 def _missing(name: str, store: Path, catalog: Catalog) -> FbragError:
     if entry := catalog.find(name):
-        what = f"the model {entry.id} ({byte_size(entry.bytes)}) is not in {store}"
+        what = f"model {entry.id} is not installed ({byte_size(entry.bytes)} download)"
         return FbragError("model_missing", what, f"fbrag models pull {entry.id}")
     if name.startswith(ELSEWHERE):
-        return FbragError("model_missing", f"the model {name} is not in {store}", f"fbrag models pull {shlex.quote(name)}")
+        return FbragError("model_missing", f"model {name} is not installed", f"fbrag models pull {shlex.quote(name)}")
     if _A_SERVER.match(name):
-        hint = f"a server of models that runs on this machine is --large {LOCAL}, or --large {LOCAL}#NAME"
-        return FbragError("model_missing", f"there is no model {name}", hint)
+        hint = f"for a model server on this machine: --large {LOCAL}, or --large {LOCAL}#NAME"
+        return FbragError("model_missing", f"unknown model {name}", hint)
     if Path(name).name != name or os.path.isdir(name):
-        return FbragError("model_missing", f"{name} is not a file", "name a GGUF file, or a name of: fbrag models list --all")
+        return FbragError("model_missing", f"file not found: {name}", "use a GGUF file, or a name from: fbrag models list --all")
     here = [model.name for model in installed(store, catalog)]
-    return FbragError("model_missing", f"there is no model {name}", closest_hint(name, catalog, here))
+    return FbragError("model_missing", f"unknown model {name}", closest_hint(name, catalog, here))
 
 
 def closest_hint(name: str, catalog: Catalog, here: Sequence[str] = ()) -> str:
-    """Return a hint with the name most like a misspelled one. here: names of models in the store."""
+    """Return a hint with the closest name to a misspelled one. here: names of models in the store."""
     if not (near := closest(name, [*here, *catalog.models])):
         return "fbrag models list --all"
     return f"did you mean {near}?" + ("" if near in here else f" fbrag models pull {near}")
 
 
 def installed(store: Path, catalog: Catalog) -> tuple[StoredModel, ...]:
-    """Return the models of `store`: those of the catalog in its order, then others by name. Reads no model file."""
+    """Return the models in `store`: those of the catalog in its order, then others by name. Reads no model file."""
     if not os.path.isdir(store):
         return ()
     order = {entry.file: place for place, entry in enumerate(catalog.models.values())}
@@ -150,7 +150,7 @@ def installed(store: Path, catalog: Catalog) -> tuple[StoredModel, ...]:
 
 
 def describe(path: Path, entry: ModelEntry | None) -> StoredModel:
-    """Return the name, size and state of the model in this file, which may be missing."""
+    """Return the name, size and state of the model in a file, which may be missing."""
     name = entry.id if entry else path.stem
     try:
         size = path.stat().st_size
@@ -172,10 +172,10 @@ def stored_path(name: str, store: Path, catalog: Catalog) -> Path:
 
 
 def remove(name: str, store: Path, catalog: Catalog) -> int:
-    """Delete a model of `store`, and the remains of an interrupted pull. Returns the bytes freed.
+    """Delete a model from `store`, with its partial download. Return the bytes freed.
 
-    Raises FbragError `model_missing` if the store has nothing of that name; a file outside the store is never deleted. Raises
-    `output` if a file cannot be deleted.
+    Raises FbragError `model_missing` if the store has no such model (files outside the store are never deleted), `output` if a
+    file cannot be deleted.
     """
     paths = files_of(name, store, catalog)
     freed = sum(path.lstat().st_size for path in paths)
@@ -183,8 +183,8 @@ def remove(name: str, store: Path, catalog: Catalog) -> int:
         for path in paths:
             path.unlink(missing_ok=True)
     except OSError as error:
-        what = f"{error.filename} cannot be deleted: {error.strerror}"
-        raise FbragError("output", what, "check the permissions, and that no fbrag is running") from None
+        what = f"could not delete {error.filename}: {error.strerror}"
+        raise FbragError("output", what, "check the permissions, and stop other fbrag processes") from None
     return freed
 
 
@@ -195,7 +195,7 @@ def files_of(name: str, store: Path, catalog: Catalog) -> tuple[Path, ...]:
         raise _missing(name, store, catalog)
     file = file.removesuffix(".gguf") + ".gguf"
     places = [store / (file + suffix) for suffix in ("", ".json", ".part")]
-    if os.path.isdir(unfinished := store / PULL_FOLDER / file):  # False, too, for a name that is too long for a file
+    if os.path.isdir(unfinished := store / PULL_FOLDER / file):  # also False for a name that is too long for a file
         places += unfinished.glob("*.whl")
     paths = tuple(path for path in places if os.path.isfile(path) or os.path.islink(path))
     if not paths:
@@ -205,10 +205,10 @@ def files_of(name: str, store: Path, catalog: Catalog) -> tuple[Path, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """The note beside a verified file: size in bytes, times of change and SHA-256 (hex) at the last check.
+    """The note next to a verified file: size in bytes, times and SHA-256 (hex) at the last check.
 
-    origin: the argument of the `fbrag models pull` that fetched the file, None for a file from elsewhere. A file with an origin
-    must keep its SHA-256. ctime_ns, inode: of the file, for a copy of another file may keep the time of its content.
+    origin: the argument of the `fbrag models pull` that downloaded the file, None for a file from elsewhere. The SHA-256 of a
+    file with an origin must not change. ctime_ns, inode: of the file, because a copy of another file may preserve its mtime.
     """
 
     bytes: int
@@ -220,7 +220,7 @@ class Note:
 
     @classmethod
     def of(cls, state: os.stat_result, sha256: str, origin: str | None) -> Note:
-        """Return the note of a file in the state that was hashed."""
+        """Return the note for a file in the state in which it was hashed."""
         return cls(state.st_size, state.st_mtime_ns, sha256, origin, state.st_ctime_ns, state.st_ino)
 
 
@@ -228,11 +228,11 @@ class Note:
 
 
 def check(path: Path, entry: ModelEntry | None, *, again: bool = False, progress: Progress = silent) -> str | None:
-    """Check the first bytes, the size and the SHA-256 of a file of the store. Returns the SHA-256 (hex).
+    """Check the first bytes, size and SHA-256 of a file in the store. Return the SHA-256 (hex).
 
-    A file whose size and times of change are those of its last check is not hashed, unless `again`. For a file that is neither
-    in the catalog nor from a pull there is no SHA-256 to compare with: the result is that of an earlier check, or None.
-    progress: stage "verify", in bytes. Raises FbragError `model_corrupt`, or `model_missing` if it cannot be read.
+    A file whose size and times are the same as at its last check is not hashed, unless `again`. A file that is neither in the
+    catalog nor from a pull has no SHA-256 to compare with: the result is that of an earlier check, or None. progress: stage
+    "verify", in bytes. Raises FbragError `model_corrupt`, or `model_missing` if it cannot be read.
     """
     name = entry.id if entry else path.stem
     known = read_note(path)
@@ -241,7 +241,7 @@ def check(path: Path, entry: ModelEntry | None, *, again: bool = False, progress
     repair = f"fbrag models pull {shlex.quote(origin)}{pin}" if origin else f"replace it, or delete it: fbrag models rm {name}"
     check_magic(path, name, repair)
     if entry and (size := path.stat().st_size) != entry.bytes:
-        raise FbragError("model_corrupt", f"{name} has {size:,} bytes, and should have {entry.bytes:,}: {path}", repair)
+        raise FbragError("model_corrupt", f"{name} has {size:,} bytes, expected {entry.bytes:,}: {path}", repair)
 
     expected = entry.sha256 if entry else known.sha256 if known and known.origin else None
     digest = None if again else known_sha256(path)
@@ -249,12 +249,12 @@ def check(path: Path, entry: ModelEntry | None, *, again: bool = False, progress
         digest = _hash_and_note(path, name, known.origin if known else None, expected, progress)
     if expected and digest != expected:
         forget(path)
-        raise FbragError("model_corrupt", f"{name} has the SHA-256 {digest}, and should have {expected}: {path}", repair)
+        raise FbragError("model_corrupt", f"SHA-256 of {name} is {digest}, expected {expected}: {path}", repair)
     return digest
 
 
 def check_magic(path: Path, name: str, repair: str) -> None:
-    """Raise FbragError `model_corrupt` for a file that does not begin as GGUF files do, `model_missing` for an unreadable one."""
+    """Raise FbragError `model_corrupt` for a file that does not start like a GGUF file, `model_missing` for an unreadable one."""
     try:
         with path.open("rb") as file:
             start = file.read(len(MAGIC))
@@ -269,7 +269,7 @@ def _not_readable(path: Path, error: OSError) -> FbragError:
 
 
 def _hash_and_note(path: Path, name: str, origin: str | None, expected: str | None, progress: Progress) -> str:
-    """Return the SHA-256 (hex) of a file, and note it beside the file unless another one was expected."""
+    """Return the SHA-256 (hex) of a file, and save it in the file's note unless a different one was expected."""
     before = path.stat()
     size = before.st_size
     progress(Event("verify", "start", 0, size, name))
@@ -283,7 +283,7 @@ def _hash_and_note(path: Path, name: str, origin: str | None, expected: str | No
     return found
 
 
-# -- the note beside a file -------------------------------------------------------------------------------------------------
+# -- the note of a file -----------------------------------------------------------------------------------------------------
 
 
 def known_sha256(path: Path) -> str | None:
@@ -293,7 +293,7 @@ def known_sha256(path: Path) -> str | None:
 
 
 def read_note(path: Path) -> Note | None:
-    """Return the note of a file; None if there is none that can be read."""
+    """Return the note of a file; None if it is missing or unreadable."""
     try:
         noted = Note(**json.loads(read_small(_note_path(path))))
     except (OSError, ValueError, TypeError, RecursionError):
@@ -303,13 +303,13 @@ def read_note(path: Path) -> Note | None:
 
 
 def write_note(path: Path, note: Note) -> None:
-    """Write the note of a file. In a store that cannot be written nothing is noted, and the file is hashed again each time."""
+    """Write the note of a file. In a read-only store this does nothing, and the file is hashed each time."""
     with suppress(OSError), whole_file(_note_path(path)) as temporary:
         temporary.write_text(json.dumps(asdict(note)), encoding="utf-8")
 
 
 def forget(path: Path) -> None:
-    """Mark a file as not verified. The origin in its note stays."""
+    """Mark a file as not verified. Keep the origin in its note."""
     if known := read_note(path):
         write_note(path, Note(-1, -1, known.sha256, known.origin))
 

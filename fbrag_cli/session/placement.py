@@ -1,4 +1,4 @@
-"""Which GPUs the models may use: whether the settings can be met on this machine, and where each model goes by them."""
+"""Which GPUs the models may use: checks the settings against this machine, and places each model."""
 
 from __future__ import annotations
 
@@ -19,11 +19,10 @@ if TYPE_CHECKING:
 
 
 def check_gpu(settings: ModelSettings, models: Sequence[str], progress: Progress) -> bool:
-    """Check the GPU settings; return whether `models` can run on a GPU. One that llama.cpp cannot use is a warning.
+    """Check the GPU settings. Return whether `models` can run on a GPU. Warn of a GPU that llama.cpp cannot use.
 
-    A server on this machine counts as running on the GPU that is here. One elsewhere counts as running on a GPU, since nothing
-    else is known of it. Raises FbragError: `usage` for settings that name nothing, `gpu_unavailable` where a GPU is asked for and
-    not there.
+    A server on this machine counts as running on its GPU, if it has one. A server elsewhere counts as running on a GPU, since
+    nothing is known about it. Raises FbragError: `usage` for invalid settings, `gpu_unavailable` if a requested GPU is not found.
     """
     from fbrag_cli.generation.build import has_nvidia, install
 
@@ -35,9 +34,13 @@ def check_gpu(settings: ModelSettings, models: Sequence[str], progress: Progress
     found = [gpu.name for gpu in those.found]
     build = partial(install, os.environ, CMAKE_ARGS="-DGGML_CUDA=on")
     if settings.gpu == "require" and not found and own:
-        raise FbragError("gpu_unavailable", "this build of llama.cpp finds no GPU", f"{build()} && fbrag doctor")
+        raise FbragError(
+            "gpu_unavailable",
+            "--gpu require: no GPU found (llama.cpp may be built without GPU support)",
+            f"{build()} && fbrag doctor",
+        )
     if settings.gpu == "auto" and not those.built_for_gpu and has_nvidia(os.environ) and own:
-        idle = "this machine has an NVIDIA GPU, and this build of llama.cpp cannot use it: the models run on the CPU (--gpu off)"
+        idle = "found an NVIDIA GPU, but llama.cpp was built without CUDA: running on the CPU (--gpu off hides this)"
         progress(Event("load", "warning", text=idle))
         progress(Event("load", "hint", text=build()))
     _check_devices(settings, found)
@@ -46,8 +49,7 @@ def check_gpu(settings: ModelSettings, models: Sequence[str], progress: Progress
 
 
 def gpus_here(needed: bool) -> Gpus:
-    """Return the GPUs that llama.cpp finds in this process. Where it does not load there are none, and with `needed` that is its
-    error."""
+    """Return the GPUs that llama.cpp finds. If it does not load there are none, or with `needed`, its error is raised."""
     try:
         from fbrag_cli.generation.llama.machine import built_for_gpu, gpus
     except FbragError:
@@ -58,19 +60,19 @@ def gpus_here(needed: bool) -> Gpus:
 
 
 def _check_devices(settings: ModelSettings, found: Sequence[str]) -> None:
-    """Check that the named GPUs are there. found: the names of those that llama.cpp finds."""
+    """Check that the named GPUs exist. found: names of the GPUs that llama.cpp finds."""
     for name in _names(settings.device):
         if name not in found:
-            hint = f"choose from {', '.join(found)}" if found else "fbrag doctor"
-            raise FbragError("gpu_unavailable", f"--set device={name}: there is no such GPU", hint)
+            hint = f"use {', '.join(found)}" if found else "fbrag doctor"
+            raise FbragError("gpu_unavailable", f"--set device={name}: GPU not found", hint)
     shares, n_devices = _shares(settings.tensor_split), len(_names(settings.device)) or len(found)
     if shares and len(shares) != n_devices:
         what = f"--set tensor-split={settings.tensor_split}: {len(shares)} shares for {n_devices} GPUs"
-        raise FbragError("usage", what, "give a number for each, as 3,1")
+        raise FbragError("usage", what, "give one number per GPU, such as 3,1")
 
 
 def placement(settings: ModelSettings, *, large: bool) -> Placement:
-    """Return the GPUs and layers for the large model, or for any other."""
+    """Return the GPUs and layers for the large model, or for any other model."""
     if settings.gpu == "off":
         return ON_THE_CPU
     if not large:
@@ -79,7 +81,7 @@ def placement(settings: ModelSettings, *, large: bool) -> Placement:
 
 
 def loading(settings: ModelSettings, cancellation: Cancellation, *, large: bool, verbose: bool) -> Loading:
-    """Return how the large model, or any other, is loaded."""
+    """Return how to load the large model, or any other model."""
     from fbrag_cli.generation.llama.weights import Loading
 
     where = placement(settings, large=large)
@@ -87,9 +89,10 @@ def loading(settings: ModelSettings, cancellation: Cancellation, *, large: bool,
 
 
 def devices_asked(asked: Placement, gpus: Sequence[Device]) -> list[object]:
-    """Return the GPUs that a model may use and how it is asked to use them, for a key of the cache; the same for all CPUs.
+    """Return the GPUs that a model may use and the settings for them, for a cache key; the same on all CPUs.
 
-    How many layers fit is not in it: that is known once the model is loaded, and changes a reply by rounding at most.
+    The number of layers that fit is not included: it is only known once the model is loaded, and affects replies only by
+    rounding.
     """
     found = [gpu.description for gpu in gpus if asked.may_use(gpu)]
     return [found, asked.gpu_layers, asked.shares] if found and asked.gpu_layers != 0 else []
@@ -101,7 +104,7 @@ def _layers(text: str) -> int | None:
     if text == "all":
         return -1
     if not (text.isascii() and text.isdecimal() and len(text) < 10):
-        raise FbragError("usage", f"--set gpu-layers={text}: not a number of layers", "use auto, all or a number")
+        raise FbragError("usage", f"--set gpu-layers={text}: expected auto, all or a number", "for example --set gpu-layers=20")
     return int(text)
 
 
@@ -116,5 +119,7 @@ def _shares(listed: str | None) -> tuple[float, ...]:
     except ValueError:
         valid = False
     if not valid:
-        raise FbragError("usage", f"--set tensor-split={listed}: not shares of GPUs", "give a number for each, as 3,1")
+        raise FbragError(
+            "usage", f"--set tensor-split={listed}: expected numbers, one per GPU", "give one number per GPU, such as 3,1"
+        )
     return shares

@@ -1,4 +1,4 @@
-"""`Pool`: values by key that several threads share, such as loaded models. Each is made once, and let go when nobody holds it."""
+"""`Pool`: values by key, such as loaded models, shared by threads. Each is made once, and may be freed when no lease holds it."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from fbrag_cli.progress import Listener, Stopwatch, stage
 Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value")
 
-#: Makes a value. What has to be freed with the value goes on the stack, and is freed if the making fails.
+#: Makes a value. Resources to free with the value are pushed on the stack, and are also freed if making it fails.
 Make = Callable[[ExitStack], Value]
 
 
 class Lease:
     """Holds values of pools for one caller: until the block ends, or until the pools are closed.
 
-    listener: receives the progress of what is made for this caller, and can end the wait for it. seconds: wall time for which the
-    caller waited.
+    listener: receives the progress of values made for this caller, and can end the wait. seconds: wall time that the caller
+    waited.
     """
 
     def __init__(self, listener: Listener) -> None:
@@ -41,14 +41,15 @@ class Lease:
 
 @dataclass(slots=True, eq=False)
 class _Entry(Generic[Value]):
-    """A value, or the place of one that is being made: then `making` is locked. n_holders: callers that hold or await it."""
+    """A value, or a placeholder while the value is being made and `making` is locked. n_holders: callers that hold or await
+    it."""
 
     value: Value = field(init=False)
     is_made: bool = False
     owned: ExitStack = field(default_factory=ExitStack)
     making: threading.Lock = field(default_factory=threading.Lock)
     n_holders: int = 1
-    is_reported: bool = False  # whether a caller waits that says so
+    is_reported: bool = False  # whether a waiting caller has reported the stage
     last_used: float = 0.0
 
     def fill(self, make: Make[Value]) -> None:
@@ -58,21 +59,21 @@ class _Entry(Generic[Value]):
 
 
 class Pool(Generic[Key, Value]):
-    """Values by key. While one is made, only callers of the same key wait. If that fails, the next caller tries again.
+    """Values by key. While one is made, only callers of the same key wait. If making it fails, the next caller tries again.
 
-    most: number of values that are kept; then the least recently used one that nobody holds is let go. None: values are kept
-    until they are idle. stage: reported to the first caller that has to wait.
+    most: number of values to keep; beyond it, the least recently used one without a holder is freed. None: values are kept until
+    `evict_idle`. stage: reported to the first caller that has to wait.
     """
 
     def __init__(self, *, most: int | None = None, stage: str = "") -> None:
         self._most, self._stage = most, stage
         self._entries: OrderedDict[Key, _Entry[Value]] = OrderedDict()  # the least recently used first
-        self._lock = threading.Lock()  # of the entries; nothing is made or freed under it
+        self._lock = threading.Lock()  # guards the entries; not held while values are made or freed
 
     def get(self, key: Key, make: Make[Value], lease: Lease) -> Value:
-        """Return the value of a key, made by the first call, which the lease holds from now on.
+        """Return the value of a key, which the first call makes. The lease holds it from now on.
 
-        Raises what `make` raises, and the error of a requested stop.
+        Raises the errors of `make`, and the error of a requested stop.
         """
         entry: _Entry[Value] | None = lease.held.get((self, key))
         if entry is None:
@@ -92,7 +93,7 @@ class Pool(Generic[Key, Value]):
         return entry.value
 
     def begin(self, key: Key, make: Make[Value]) -> None:
-        """Make the value of a key in a thread, unless it is there or being made. If that fails, the next caller tries again."""
+        """Make the value of a key in a thread, unless it exists or is being made. If that fails, the next caller tries again."""
         with self._lock:
             if key in self._entries:
                 return
@@ -111,16 +112,16 @@ class Pool(Generic[Key, Value]):
         threading.Thread(target=run, name="pool").start()
 
     def values(self) -> dict[Key, Value]:
-        """Return the values that are there now, by key."""
+        """Return the current values by key."""
         with self._lock:
             return {key: entry.value for key, entry in self._entries.items() if entry.is_made}
 
     def evict_idle(self, seconds: float) -> None:
-        """Let go what nobody holds and nobody has used for so many seconds."""
+        """Free the values that no lease holds and that have been idle for `seconds`."""
         self._evict(len(self._entries), seconds)
 
     def close(self) -> None:
-        """Free all values. Those that are being made are waited for."""
+        """Free all values, after waiting for those being made."""
         with self._lock:
             entries = list(self._entries.values())
             self._entries.clear()
@@ -129,14 +130,14 @@ class Pool(Generic[Key, Value]):
                 entry.owned.close()
 
     def release(self, key: Key, entry: _Entry[Value]) -> None:
-        """Note that a caller no longer holds an entry. One that was not made goes with the last caller."""
+        """Record that a caller no longer holds an entry. An entry without a value is removed with its last caller."""
         with self._lock:
             entry.n_holders, entry.last_used = entry.n_holders - 1, monotonic()
             if not (entry.n_holders or entry.is_made) and self._entries.get(key) is entry:
                 del self._entries[key]
 
     def _wait(self, entry: _Entry[Value], make: Make[Value], lease: Lease) -> None:
-        """Wait until an entry is made: by another thread, or in this one."""
+        """Wait until an entry's value is made, by another thread or in this one."""
         watch, listener = Stopwatch(), lease.listener
         with self._lock:
             says, entry.is_reported = self._stage and not entry.is_reported, True

@@ -1,4 +1,4 @@
-"""Many questions to a session: several at once, each in a thread, their models' work in common batches. Answers are in order."""
+"""Runs many questions in a session, several at once in threads whose model calls share batches. Answers come in order."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from fbrag_cli.trace import Trace
 if TYPE_CHECKING:
     from fbrag_cli.methods.method import Method
 
-#: Questions at once on a GPU, where a step of many samples takes about as long as a step of one.
+#: Questions at once on a GPU, on which a step of many samples takes about as long as a step of one.
 AT_ONCE_ON_GPU = 8
 
-#: Questions on one document of which Stage III begins when all of them have been through Stage II.
+#: Questions on one document in a group: Stage III begins when all of them have passed Stage II.
 _GROUP = 32
 
 T = TypeVar("T")
@@ -33,12 +33,12 @@ R = TypeVar("R")
 def answer_all(
     session: Session, queries: Iterable[Query], *, listener: Listener, at_once: int = 1
 ) -> Iterator[Trace | FbragError]:
-    """Yield the answered trace of each query, or its error, in the order of `queries`.
+    """Yield each query's answered trace, or its error, in the order of `queries`.
 
-    queries: taken one by one, so that a document may be read when its questions are due. at_once: number of questions that run at
-    once (`how_many_pay`). listener: called in this thread alone; of questions that run beside others it receives warnings, hints
-    and the loading of models. Call `session.prepare` before, so that a missing model is one error.
-    Raises the error of the listener's cancellation, and whatever is no FbragError. Closing the iterator stops what runs.
+    queries: taken one by one, so that a document can be read when its questions are due. at_once: number of questions to run at
+    once (`how_many_pay`). listener: called only in this thread; for questions that run at the same time it receives only
+    warnings, hints and model loading. Call `session.prepare` first, so that a missing model is one error. Raises the error of the
+    listener's cancellation, and errors other than FbragError. Closing the iterator stops the running questions.
     """
     if at_once == 1:
         yield from _one_by_one(session, queries, listener)
@@ -57,8 +57,8 @@ def answer_all(
 def _one_by_one(session: Session, queries: Iterable[Query], listener: Listener) -> Iterator[Trace | FbragError]:
     """Answer the questions in this thread.
 
-    A model keeps the last prompt that it has read. So, where a document is so small that contexts have much in common, Stage II
-    runs for a group of questions, then Stage III for all of them, those whose contexts begin alike one after the other.
+    A model keeps the last prompt that it has read. If a document is so small that contexts overlap, Stage II therefore runs for a
+    group of questions, then Stage III for all of them, with those whose contexts begin alike next to each other.
     """
     for group in _groups(queries):
         found = [_tried(partial(session.retrieve, query, listener), listener) for query in group]
@@ -67,13 +67,13 @@ def _one_by_one(session: Session, queries: Iterable[Query], listener: Listener) 
         for i in sorted(range(len(group)), key=lambda i: _context(found[i])):
             trace = found[i]
             answered[i] = trace if isinstance(trace, FbragError) else _tried(partial(session.answer, trace, listener), listener)
-            while n_out in answered:  # as soon as those before are out
+            while n_out in answered:  # as soon as the ones before it are out
                 yield answered.pop(n_out)
                 n_out += 1
 
 
 def _groups(queries: Iterable[Query]) -> Iterator[list[Query]]:
-    """Yield the queries in groups on one document. Where a context is a small part of the document, a group is one query."""
+    """Yield the queries in groups on one document. If a context is a small part of the document, a group is one query."""
     group: list[Query] = []
     for query in queries:
         if group and (group[0].collection is not query.collection or len(group) == _GROUP):
@@ -89,7 +89,7 @@ def _groups(queries: Iterable[Query]) -> Iterator[list[Query]]:
 
 
 def _tried(run: Callable[[], Trace], listener: Listener) -> Trace | FbragError:
-    """Return what `run` returns, or its error. Raises the error of a cancellation."""
+    """Return the result of `run`, or its FbragError. Raises the error of a cancellation."""
     try:
         return run()
     except FbragError as error:
@@ -99,26 +99,26 @@ def _tried(run: Callable[[], Trace], listener: Listener) -> Trace | FbragError:
 
 
 def _context(found: Trace | FbragError) -> tuple[int, ...]:
-    """Return what a context begins with, as a key to sort by."""
+    """Return the beginning of a context as a sort key."""
     return () if isinstance(found, FbragError) else tuple(excerpt.position for excerpt in found.context)
 
 
 def how_many_pay(session: Session, method: Method, models: ModelNames = DEFAULT_MODELS) -> int:
-    """Return how many questions at once pay: several where all layers of the method's models are on a GPU, else one (see
-    tests/benchmarks/README.md). A model of which nothing is known yet is loaded for it."""
+    """Return how many questions to run at once for the best speed: several if all layers of the method's models are on a GPU,
+    else one (see tests/benchmarks/README.md). Loads a model if its layers are unknown."""
     if not session.on_gpu:
         return 1
     small, large = session.names(models)
     adapter = method.adapter(session.pool.part, partial(session.models.digest, large))
     asked = [session.model(large, adapter), *([session.model(small)] if method.needs_small else [])]
-    layers = [(each.info.gpu_layers or "0/1").split("/") for each in asked]  # of a server they are not known
+    layers = [(each.info.gpu_layers or "0/1").split("/") for each in asked]  # unknown for a server
     return AT_ONCE_ON_GPU if all(on_gpu == of_all for on_gpu, of_all in layers) else 1
 
 
 def in_order(do: Callable[[T, Listener], R], tasks: Iterable[T], n: int, listener: Listener) -> Iterator[R]:
-    """Yield what `do` returns for each task, in order; `n` tasks run at once, each in a thread.
+    """Yield the result of `do` for each task, in order; `n` tasks run at once, each in a thread.
 
-    Raises what `do` raises for a task at the task's turn. Closing the iterator stops what runs.
+    Raises an error of `do` at the turn of its task. Closing the iterator stops the running tasks.
     """
     news: SimpleQueue[Event | None] = SimpleQueue()  # from the threads; None: a task is done
     stop = Cancellation(all_of=(listener.cancellation,))
@@ -128,7 +128,7 @@ def in_order(do: Callable[[T, Listener], R], tasks: Iterable[T], n: int, listene
     with ThreadPoolExecutor(n) as pool:
         try:
             while True:
-                # One task more than threads, so that none of them waits for its next one to be made.
+                # One more task than threads, so that no thread waits for its next task to be made.
                 while sum(not each.done() for each in futures) <= n and (new := list(islice(remaining, 1))):
                     futures.append(pool.submit(do, new[0], own))
                     futures[-1].add_done_callback(lambda _: news.put(None))

@@ -1,4 +1,4 @@
-"""Retrievers by the names that users give them: bm25, an embedding model as a GGUF file, or one of sentence-transformers."""
+"""Retrievers by the names that users type: bm25, an embedding model in a GGUF file, or one for sentence-transformers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from fbrag_cli.storage.cache import Cache
 
 
-_MOST = 8  # corpora whose embeddings are kept for a next question
+_MOST = 8  # corpora whose embeddings are kept in memory
 
 
 @dataclass(slots=True, eq=False)
@@ -42,21 +42,21 @@ class _Model:
 
 
 class Retrievers:
-    """Retrievers over collections, for several threads. An embedding model is loaded when it is first asked for.
+    """Retrievers over collections, shared by threads. An embedding model is loaded when it is first needed.
 
-    While a model embeds texts, only callers that need this model wait.
+    While a model embeds texts, only callers that need that model wait.
     """
 
     def __init__(self, settings: ModelSettings, cache: Cache, *, verbose: bool = False) -> None:
         self._settings, self._cache, self._verbose = settings, cache, verbose
         self._models: Pool[str, _Model] = Pool()
-        self._embeddings: Pool[tuple[str, str], NDArray[np.float32]] = Pool(most=_MOST)  # by fingerprint of the corpus, and model
+        self._embeddings: Pool[tuple[str, str], NDArray[np.float32]] = Pool(most=_MOST)  # by corpus fingerprint and model
 
     def over(self, collection: Collection, name: str, lease: Lease) -> Retriever:
-        """Return the retriever of this name over the chunks of a collection. lease: holds its model.
+        """Return the named retriever over the chunks of a collection. lease: holds its model.
 
-        Raises FbragError: model_missing, model_corrupt, usage for a model that gives no embeddings; and the error of a requested
-        cancellation.
+        Raises FbragError: model_missing, model_corrupt, `usage` for a model that is not an embedding model; and the error of a
+        requested cancellation.
         """
         if name == DEFAULT_RETRIEVER:
             return collection.retriever
@@ -72,7 +72,7 @@ class Retrievers:
 
     @staticmethod
     def check(name: str) -> None:
-        """Check the name of a retriever; nothing is loaded. Raises FbragError as `over` for one that is not on this machine."""
+        """Check the name of a retriever without loading it. Raises FbragError as `over` does if it is not on this machine."""
         if name == DEFAULT_RETRIEVER:
             return
         if name.endswith(".gguf"):
@@ -81,11 +81,11 @@ class Retrievers:
         from fbrag_cli.retrieval.sentence_model import folder_of
 
         if (near := closest(name, [DEFAULT_RETRIEVER])) and not os.path.exists(on_disk(name)):
-            raise FbragError("usage", f"there is no retriever {name}", f"did you mean {near}?")
+            raise FbragError("usage", f"unknown retriever {name}", f"did you mean {near}?")
         folder_of(name)
 
     def evict_idle(self, seconds: float) -> None:
-        """Free what no lease holds, and nobody has used for so many seconds."""
+        """Free the values that no lease holds and that have been idle for `seconds`."""
         self._embeddings.evict_idle(seconds)
         self._models.evict_idle(seconds)
 
@@ -112,12 +112,12 @@ class Retrievers:
 
 def _check_file(name: str) -> None:
     if not os.path.isfile(on_disk(name)):
-        what = f"there is no file {name}"
-        raise FbragError("model_missing", what, "name an embedding model: a GGUF file, or one of the hub")
+        what = f"file not found: {name}"
+        raise FbragError("model_missing", what, "use an embedding model: a GGUF file, or a Hugging Face name")
 
 
 class _Shared:
-    """An `Embedder` for one caller, whose cancellation stops it. Calls of several callers run one after the other."""
+    """An `Embedder` for one caller, stopped by the caller's cancellation. Calls of several callers run one at a time."""
 
     def __init__(self, model: _Model, cancellation: Cancellation) -> None:
         self.name, self.key = model.embedder.name, model.embedder.key

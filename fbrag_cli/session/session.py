@@ -1,4 +1,4 @@
-"""`Session`: answers queries, whatever front asks. Documents are read once, and models stay loaded from question to question."""
+"""`Session`: answers queries for every front. Documents are read once, and models stay loaded between questions."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ if TYPE_CHECKING:
     from fbrag_cli.retrieval import Retriever
     from fbrag_cli.storage.cache import Cache
 
-_INSTEAD = "models that answer at once: fbrag models list --all"
-_AT_THE_SERVER = "turn thinking off at the server, or take another of its models"
+_INSTEAD = "for other models: fbrag models list --all"
+_AT_THE_SERVER = "turn reasoning off on the server, or use another of its models"
 
 
 class Session:
-    """Runs questions, from several threads if need be. Use it as a context manager, or call `close`.
+    """Runs questions, also from several threads. Use it as a context manager, or call `close`.
 
-    pool, retrievers: make and hold what is loaded. cache: holds texts, indexes and the models' replies. listener: receives the
-    progress and the warnings of calls without a listener of their own. reuse: what is taken from the cache. A model is loaded
-    when it is first asked for something that is not cached.
+    pool, retrievers: load and hold the models. cache: holds texts, indexes and the models' replies. listener: receives the
+    progress and warnings of calls without their own listener. reuse: what to take from the cache. A model is loaded when a reply
+    is first needed that is not cached.
     """
 
     def __init__(
@@ -60,8 +60,8 @@ class Session:
         set_environment()
         self.models, self.pool, self.retrievers, self.cache = pool.models, pool, retrievers, cache
         self.listener, self._reuse = listener or Listener(), reuse
-        self._replies: dict[tuple[str, Path | None], Replies] = {}  # of a model, by its name and adapter
-        self._thinking: dict[str, str] = {}  # models whose thoughts were reported, and how
+        self._replies: dict[tuple[str, Path | None], Replies] = {}  # by name of the model, and adapter
+        self._thinking: dict[str, str] = {}  # models whose reasoning was reported -> the warning
 
     @classmethod
     def open(
@@ -74,11 +74,11 @@ class Session:
         verbose: bool = False,
         reuse: CachePolicy | None = None,
     ) -> Session:
-        """Return a session.
+        """Open a session.
 
-        settings: names models and devices; None for the default pair. cache: None for the user's. fetch: downloads missing
-        models; without it a missing one is FbragError model_missing. verbose: whether llama.cpp's log is shown. reuse: what is
-        taken from the cache; None for what its settings say.
+        settings: models and devices; None for the default pair. cache: None for the user's. fetch: downloads missing models;
+        without it, a missing one is FbragError model_missing. verbose: whether llama.cpp's log is shown. reuse: what to take from
+        the cache; None for its default.
         """
         settings, listener = settings or ModelSettings(), listener or Listener()
         if cache is None or isinstance(cache, CacheSettings):
@@ -94,19 +94,19 @@ class Session:
         self.close()
 
     def close(self) -> None:
-        """Free all models, and remove what the cache holds beyond its limit."""
+        """Free all models, and trim the cache to its limit."""
         self.retrievers.close()
         self.pool.close()
         self.cache.trim()
 
     def uncached(self) -> Session:
-        """Return a session that caches nothing on the disk, on the models of this one, with which it ends."""
+        """Return a session that caches nothing on disk. It shares the models of this session, and ends with it."""
         from fbrag_cli.storage.cache import NOWHERE
 
         return Session(self.pool, Retrievers(self.models.settings, NOWHERE), NOWHERE, self.listener)
 
     def evict_idle(self, seconds: float) -> None:
-        """Free the models that no question runs on, and that none has used for so many seconds. The next question loads them."""
+        """Free the models that no question uses and that have been idle for `seconds`. The next question loads them again."""
         self.retrievers.evict_idle(seconds)
         self.pool.evict_idle(seconds)
 
@@ -114,12 +114,12 @@ class Session:
 
     @cached_property
     def on_gpu(self) -> bool:
-        """Whether the models run on a GPU. Raises FbragError `gpu_unavailable` or `usage` by the settings."""
+        """Whether the models run on a GPU. Raises FbragError `gpu_unavailable` or `usage` if the settings cannot be met."""
         return check_gpu(self.models.settings, self.models.default_pair, self.listener.progress)
 
     @property
     def device(self) -> str:
-        """The devices of the loaded models, in words; "" where none is loaded."""
+        """The devices of the loaded models, in words; "" if none is loaded."""
         return self.pool.device
 
     def collect(
@@ -132,12 +132,11 @@ class Session:
         stdin: BinaryIO | None = None,
         listener: Listener | None = None,
     ) -> Collection:
-        """Read the files, folders and stdin ("-") that `paths` name. Raises FbragError as `indexing.collect`.
+        """Read the files, folders and stdin ("-") named by `paths`. Raises the same errors as `indexing.collect`.
 
-        settings: which files are read, and how; None for all known files, whole. chunk_words: number of words of a chunk.
-        password: opens PDFs that are encrypted.
-        listener: receives the progress and the warnings, and can stop the reading, whose child processes end then; None for that
-        of the session.
+        settings: which files to read, and how; None for all known files, complete. chunk_words: words per chunk. password: for
+        encrypted PDFs. listener: receives progress and warnings, and can stop the reading together with its child processes; None
+        for the session's.
         """
         settings, listener = settings or DocumentSettings(), listener or self.listener
         with stage("read", listener.progress) as watch:
@@ -163,7 +162,8 @@ class Session:
         chunk_words: int = 300,
         listener: Listener | None = None,
     ) -> Collection:
-        """Read a file that is in memory alone. It is in no cache. name: its suffix counts. Raises and reports as `collect`."""
+        """Read a file that exists only in memory. It is not cached. name: its suffix matters. Raises and reports as `collect`
+        does."""
         settings, listener = settings or DocumentSettings(), listener or self.listener
         with stage("read", listener.progress) as watch:
             from fbrag_cli.indexing.collect import collect_bytes
@@ -173,7 +173,7 @@ class Session:
         return replace(collection, seconds=watch.seconds)
 
     def names(self, models: ModelNames = DEFAULT_MODELS) -> tuple[str, str]:
-        """Return the names of the small and of the large model."""
+        """Return the names of the small and the large model."""
         small, large = self.models.default_pair
         return models.small or small, models.large or large
 
@@ -185,9 +185,10 @@ class Session:
         *,
         answering: bool = True,
     ) -> None:
-        """Check the names of the models, the retriever and the trained parts that a method needs; nothing is fetched or loaded.
+        """Check the names of the models, the retriever and the trained components that a method needs, without downloading or
+        loading.
 
-        answering: whether the large model is asked for an answer. Raises FbragError for a name that nothing has.
+        answering: whether the large model will answer. Raises FbragError for an unknown name.
         """
         self.models.check(self._asked(method, models, answering=answering))
         self.retrievers.check(retriever)
@@ -203,49 +204,49 @@ class Session:
         answering: bool = True,
         listener: Listener | None = None,
     ) -> None:
-        """Find the models that a method needs, and fetch missing ones. Raises as `check`, before anything is fetched."""
+        """Find the models that a method needs, and download missing ones. Raises the errors of `check` before any download."""
         self.check(method, models, retriever, answering=answering)
         answers = [self.names(models)[1]] if answering or method.needs_large else []
         self.models.find(self._asked(method, models, answering=answering), large=answers, listener=listener)
 
     def resolved(self, query: Query) -> Query:
-        """Return the query with the names of its models, and its method as it runs with these models."""
+        """Return the query with the names of its models filled in, and its method adapted to these models."""
         names = ModelNames(*self.names(query.models))
         method = query.method if names.small == names.large else query.method.for_two_models()
         return replace(query, method=method, models=names)
 
     def _asked(self, method: type[Method] | Method, models: ModelNames, *, answering: bool) -> list[str]:
-        """Return the names of the models that the method asks."""
+        """Return the names of the models that the method uses."""
         small, large = self.names(models)
         return [*([small] if method.needs_small else []), *([large] if answering or method.needs_large else [])]
 
     def identities(self, method: type[Method] | Method, models: ModelNames = DEFAULT_MODELS) -> dict[str, str]:
-        """Return the models that the method asks, by role: their names, and what identifies them."""
+        """Return the models that the method uses, by role: their names and identifiers."""
         names = zip(("small", "large"), self.names(models), strict=True)
         asked = ((role, self.models.identity(name)) for role, name in names if role == "large" or method.needs_small)
         return {role: " ".join(map(str, identity[:2])) for role, identity in asked}
 
     def name_servers(self, method: Method, models: ModelNames = DEFAULT_MODELS) -> None:
-        """Say where the text goes, for models that are servers and that other processes ask. No text is sent."""
+        """Report where document text goes, for servers that other processes will use. No text is sent."""
         for name in filter(is_server, self.names(models)[0 if method.needs_small else 1 :]):
             self.pool.load(name)
 
     def run_at_once(self, n: int) -> None:
-        """Let the models run the calls of up to `n` threads in common batches; of fewer where memory is short."""
+        """Let the models run the calls of up to `n` threads in shared batches; fewer if memory is short."""
         self.pool.run_at_once(n)
 
     # -- a question ------------------------------------------------------------------------------------------------------
 
     def ask(self, query: Query, listener: Listener | None = None) -> Trace:
-        """Answer a question: run all three stages. Raises as `retrieve`."""
+        """Answer a question: run all three stages. Raises the same errors as `retrieve`."""
         return self.answer(self.retrieve(query, listener), listener)
 
     def retrieve(self, query: Query, listener: Listener | None = None, *, answering: bool = True) -> Trace:
-        """Run Stages I and II. Return the trace without an answer. Missing models are fetched first.
+        """Run Stages I and II. Return the trace without an answer. Missing models are downloaded first.
 
-        listener: receives the progress and the warnings, and can stop the question; None for that of the session. answering:
-        whether `answer` follows; the large model is then loaded ahead. Raises what the method, its models and its retriever
-        raise, and the error of a requested cancellation.
+        listener: receives progress and warnings, and can stop the question; None for the session's. answering: whether `answer`
+        follows; the large model is then loaded ahead. Raises the errors of the method, its models and its retriever, and the
+        error of a requested cancellation.
         """
         from fbrag_cli.retrieval.bm25 import BM25
 
@@ -270,7 +271,7 @@ class Session:
         return trace if answering else self._with_thoughts(trace)
 
     def answer(self, trace: Trace, listener: Listener | None = None) -> Trace:
-        """Run Stage III on what `retrieve` has returned. Return the trace with the answer. Raises as `retrieve`."""
+        """Run Stage III on a trace of `retrieve`. Return the trace with the answer. Raises the same errors as `retrieve`."""
         listener = listener or self.listener
         with self._tools(trace.query, listener) as tools:
             before = tools.load_seconds()
@@ -281,7 +282,7 @@ class Session:
         return self._with_thoughts(replace(answered, stages=tuple(stages)))
 
     def prompts(self, trace: Trace) -> Iterator[tuple[str, str]]:
-        """Yield a title and the exact prompt of each model, in the order in which the method asks them. Raises as `retrieve`."""
+        """Yield a title and the exact prompt of each model, in the order of the method. Raises the same errors as `retrieve`."""
         method = trace.method
         with self._tools(trace.query, self.listener) as tools:
             large = tools.large()
@@ -292,27 +293,28 @@ class Session:
             if fallback := method.fallback(trace):
                 method, trace = fallback
                 yield (
-                    "large model, where it declines",
+                    "large model, if it abstains",
                     large.render_prompt(method.messages(method.truncate_to_window(trace, large))),
                 )
 
     def count_tokens(self, text: str, query: Query) -> int:
-        """Return the number of tokens of a text, as the model that looks forward reads it. That model is loaded for it."""
+        """Return the number of tokens of a text for the model that writes the forward samples. Loads that model."""
         with self._tools(query, self.listener) as tools:
             return (tools.small() if query.method.needs_small else tools.large()).count_tokens(text)
 
     def retriever(self, collection: Collection, name: str = DEFAULT_RETRIEVER, listener: Listener | None = None) -> Retriever:
-        """Return the retriever of a collection. Raises as `Retrievers.over`, and the error of a requested cancellation."""
+        """Return the retriever over a collection. Raises the errors of `Retrievers.over`, and the error of a requested
+        cancellation."""
         with Lease(listener or self.listener) as lease:
             return self.retrievers.over(collection, name, lease)
 
     def forget(self) -> None:
-        """Drop the replies in memory, as between two documents of a long run."""
+        """Drop the replies in memory, for example between two documents of a long run."""
         for replies in list(self._replies.values()):  # other threads add to it
             replies.clear()
 
     def _with_thoughts(self, trace: Trace) -> Trace:
-        """Return the trace with a warning for each model that has thought. Each is reported once in a session."""
+        """Return the trace with a warning for each model that reasoned. Each is reported once per session."""
         thoughts = reasoning_warnings(trace)
         for name, warning in thoughts.items():
             if self._thinking.setdefault(name, warning) is warning:
@@ -322,9 +324,9 @@ class Session:
     # -- models ----------------------------------------------------------------------------------------------------------
 
     def model(self, name: str, adapter: Path | None = None, lease: Lease | None = None) -> CachedGenerator:
-        """Return a model. Its replies come from the cache if they can; else it is loaded.
+        """Return a model. Its replies come from the cache if possible; otherwise it is loaded.
 
-        adapter: LoRA that is added to it. lease: holds the model once it is loaded; None: it is held until `close`.
+        adapter: LoRA to add. lease: holds the model once it is loaded; None: held until `close`.
         """
         from fbrag_cli.generation.cached import CachedGenerator, Replies
 
@@ -336,9 +338,9 @@ class Session:
 
     @contextmanager
     def _tools(self, query: Query, listener: Listener, *, ahead: bool = False) -> Iterator[Tools]:
-        """Yield the tools of a method. What they load is held until the block ends.
+        """Yield the tools of a method. The models that they load are held until the block ends.
 
-        ahead: whether the large model is loaded ahead once the small one is there.
+        ahead: whether to load the large model ahead, once the small one is loaded.
         """
         (small, large), running = self.names(query.models), ""
 
@@ -370,7 +372,7 @@ class Session:
 
 
 def reasoning_warnings(trace: Trace) -> dict[str, str]:
-    """Return a warning for each model that has thought for this question, by its name. What came from the cache took no time."""
+    """Return a warning for each model that reasoned for this question, by its name. Cached replies do not count."""
     looks = "small" if "small" in trace.models else "large"
     models = {"forward": (looks, "samples"), "answer": ("large", "answer")}
     totals: dict[ModelInfo, int] = {}
@@ -379,14 +381,14 @@ def reasoning_warnings(trace: Trace) -> dict[str, str]:
         if each.reasoning_tokens and cached not in trace.cached:
             totals[trace.models[role]] = totals.get(trace.models[role], 0) + each.reasoning_tokens
     return {
-        model.name: f"{model.name} thinks before it answers, although it was told not to: {plural(n, 'token')} of thought are "
-        f"left out; it takes longer ({_INSTEAD if model.gpu_layers else _AT_THE_SERVER})"
+        model.name: f"{model.name} ignored the request not to reason: {plural(n, 'reasoning token')} discarded, which costs time "
+        f"({_INSTEAD if model.gpu_layers else _AT_THE_SERVER})"
         for model, n in totals.items()
     }
 
 
 def warn(warnings: tuple[str, ...], listener: Listener) -> None:
-    """Report warnings of a reading or of a question."""
+    """Report the warnings of reading documents or of a question."""
     for warning in warnings:
         listener.progress(Event("answer", "warning", text=warning))
 
@@ -408,14 +410,14 @@ def ask(
     listener: Listener | None = None,
     **settings: Any,
 ) -> Trace:
-    """Answer a question from a file, a folder, or several of them. Models are loaded and freed again: for more than one question
-    open a `Session`.
+    """Answer a question about files or folders. Models are loaded for this question and then freed: open a `Session` for several
+    questions.
 
-    method: name or record of the method. models: names models and devices; None for the default pair. listener: receives the
-    progress and the warnings, and can stop the question. settings: settings of the method, by name (`select=8`); the others have
-    the default of this machine.
+    method: name or record of the method. models: models and devices; None for the default pair. listener: receives progress and
+    warnings, and can stop the question. settings: settings of the method by name (`select=8`); the others have the default for
+    this machine.
 
-    Raises FbragError for what the command `fbrag ask` reports, and TypeError for a setting that the method does not have.
+    Raises FbragError for the errors that the command `fbrag ask` reports, and TypeError for a setting that the method lacks.
     """
     paths = [documents] if isinstance(documents, str | PathLike) else documents
     with Session.open(models, listener=listener) as session:

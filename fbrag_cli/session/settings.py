@@ -1,4 +1,4 @@
-"""Settings of a session: which models on which devices, how documents are read, what the cache may hold."""
+"""Settings of a session: models and devices, how to read documents, what to cache."""
 
 from __future__ import annotations
 
@@ -14,67 +14,68 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSettings:
-    """large, small: names, paths or addresses of servers, None for the default pair. key_file: holds the key of the servers."""
+    """large, small: names, paths or URLs of servers, None for the default pair. key_file: file with the API key of the
+    servers."""
 
     group: ClassVar[str] = "Models"
 
     large: str | None = knob(
         None,
-        "large model, which answers: a name of 'fbrag models list', a GGUF file, a model server (http://host:port/v1#name), "
-        "or local (the model server on this machine)",
+        "model for the answer: a name from 'fbrag models list', a GGUF file, a server (http://host:port/v1#model), or "
+        "'local', a model server on this machine",
         flags=("-m", "--large"),
         metavar="MODEL",
     )
-    small: str | None = knob(None, "small model, which writes the forward samples; named as --large is", metavar="MODEL")
-    key_file: str | None = knob(None, "read the key of the model servers from FILE", varies="else FBRAG_KEY", metavar="FILE")
-    gpu: Literal["auto", "off", "require"] = knob(
-        "auto", "GPU use: auto, off, or require (exit code 5 unless all layers are on the GPU)"
-    )
+    small: str | None = knob(None, "model for the forward samples (same forms as --large)", metavar="MODEL")
+    key_file: str | None = knob(None, "file with the API key for the model server", varies="FBRAG_KEY", metavar="FILE")
+    gpu: Literal["auto", "off", "require"] = knob("auto", "use the GPU: auto, off, or require (fail unless all layers fit)")
     gpu_layers: str = knob(
         "auto", "layers of the large model on the GPU: auto, all, or a number", words=("auto", "all"), expert=True
     )
     device: str | None = knob(
-        None, "GPUs for the models, by doctor's names: CUDA0,CUDA1", varies="all", expert=True, metavar="NAMES"
+        None, "GPUs to use, as named by 'fbrag doctor': CUDA0,CUDA1", varies="all", expert=True, metavar="NAMES"
     )
     tensor_split: str | None = knob(
-        None, "shares of the GPUs in the large model: 3,1", varies="by their free memory", expert=True, metavar="X,Y,…"
+        None, "how to split the large model across GPUs: 3,1", varies="by free memory", expert=True, metavar="X,Y,…"
     )
     threads: int | None = knob(
         None, "CPU threads", varies="the physical cores", flags=("-t", "--threads"), minimum=1, maximum=512
     )
-    ctx: int | None = knob(None, "maximum tokens of context", varies="the model's own length", minimum=256, expert=True)
+    ctx: int | None = knob(None, "limit the context, in tokens", varies="the model's", minimum=256, expert=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentSettings:
-    """Which files are read, and how."""
+    """Which files to read, and how."""
 
     group: ClassVar[str] = "Document"
 
-    pages: str | None = knob(None, "pages of a PDF: 3-9,12 or 3-", varies="all", metavar="PAGES", once=True)
+    pages: str | None = knob(None, "read only these PDF pages, e.g. 3-9,12 or 3-", varies="all", metavar="PAGES", once=True)
     encoding: str | None = knob(None, "encoding of text files", varies="detected", metavar="NAME")
     lang: str | None = knob(None, "language of the documents: de, german", varies="detected", metavar="NAME")
     comments: bool = knob(False, "read comments and notes on the text as well")
-    include: list[str] = knob((), "files of a folder to read", varies="all known types", metavar="GLOB", once=True)
-    exclude: list[str] = knob((), "files and folders of a folder to skip", metavar="GLOB", once=True)
-    strict: bool = knob(False, "stop at a file that cannot be read")
+    include: list[str] = knob(
+        (), "read only files in folders that match GLOB", varies="all known types", metavar="GLOB", once=True
+    )
+    exclude: list[str] = knob((), "skip files and folders that match GLOB", metavar="GLOB", once=True)
+    strict: bool = knob(False, "fail if any file cannot be read")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheSettings:
-    """What the cache holds, and what is taken from it. cache_limit: GB (10^9 bytes)."""
+    """What to cache, and what to take from the cache. cache_limit: GB (10^9 bytes)."""
 
     group: ClassVar[str] = "Run"
 
-    no_cache: bool = knob(False, "do not read or write the cache of documents")
-    again: bool = knob(False, "ignore cached replies of the models, and replace them", once=True)
+    no_cache: bool = knob(False, "don't read or write the cache")
+    again: bool = knob(False, "ignore cached answers and ask again", once=True)
     cache_limit: float = knob(
-        5.0, "maximum size of the cache in GB", varies="5", minimum=0, maximum=1e9, expert=True, metavar="GB"
+        5.0, "limit the size of the cache, in GB", varies="5", minimum=0, maximum=1e9, expert=True, metavar="GB"
     )
 
     def opened(self, *, private: bool = False, progress: Progress = silent) -> Cache:
-        """Return the user's cache. With `no_cache`, for private documents, or where its folder cannot be used, return a cache
-        that holds nothing; the last makes a warning.
+        """Return the user's cache. With `no_cache`, for private documents, or if its folder cannot be used, return a cache that
+        holds nothing; the last case also reports a warning.
         """
         from fbrag_cli.storage.cache import NOWHERE, Cache
         from fbrag_cli.storage.paths import cache_dir, is_nowhere
@@ -84,9 +85,8 @@ class CacheSettings:
         cache = Cache(cache_dir(), int(self.cache_limit * 1e9))
         if cache.usable:
             return cache
-        nowhere = "this user has no home, and so no cache"
-        why = nowhere if is_nowhere(cache.root) else f"{cache.root} cannot be used as the cache"
-        what = f"{why}: each question reads the documents anew"
+        why = "this user has no home directory" if is_nowhere(cache.root) else f"{cache.root} cannot be used"
+        what = f"caching is off: {why}"
         progress(Event("cache", "warning", text=what))
-        progress(Event("cache", "hint", text="set FBRAG_CACHE_DIR to a folder that can be written, or use --no-cache"))
+        progress(Event("cache", "hint", text="set FBRAG_CACHE_DIR to a writable folder, or use --no-cache"))
         return NOWHERE

@@ -1,1 +1,1 @@
-"""Files on the disk: the user's folders, whole-or-nothing writes, the cache, files of arrays, the configuration file."""
+"""Files on disk: the user's folders, atomic writes, the cache, files of arrays, the configuration file."""

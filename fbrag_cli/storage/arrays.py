@@ -1,9 +1,9 @@
-"""A file of numpy arrays with metadata, checked by checksums. It is memory-mapped, so that a file of any size opens at once.
+"""A file of numpy arrays with metadata and checksums. It is memory-mapped, so that a file of any size opens at once.
 
-It begins with a magic number, the length of a header (JSON) and the CRC-32 of the header. After the header stands the CRC-32 of
-each array. The header names the kind and key of the entry: a file that was renamed to another key is damaged.
-`load` checks the header always, and each array of up to 64 MB (50 ms for 100 MB). Of a larger one only the length is checked, so
-that a question on it stays quick: the pool of a folder of more than some 30 million words has one, or a text of 64 MB.
+It begins with a magic number, the length of a JSON header and the CRC-32 of the header. The header is followed by the CRC-32 of
+each array. It has the kind and key of the entry: a file that was renamed to another key is damaged. `load` always checks the
+header, and each array of up to 64 MB (50 ms for 100 MB). For a larger array it checks only the length, so that questions stay
+fast; folders of more than about 30 million words and texts of 64 MB have such arrays.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ _MAGIC = b"fbrag\x00\x00\x02"  # the last byte is the version of this format
 _START = struct.Struct("<8sQI")  # magic, bytes of the header, its checksum
 _SUM = struct.Struct("<I")
 _ALIGNED = 64  # bytes
-#: Bytes of the largest array whose content is checked.
+#: Size in bytes of the largest array whose content is checked.
 CHECKED = 64 << 20
 
 
 def save(path: Path, entry: str, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
-    """Write `meta` (any JSON object) and the arrays to the file of the entry `entry` ("KIND/KEY"). Raises OSError."""
+    """Write `meta` (any JSON object) and the arrays to the file of an entry ("KIND/KEY"). Raises OSError."""
     plan = _plan(entry, meta, {name: (array.dtype, array.shape) for name, array in arrays.items()})
     data = [_bytes(np.ascontiguousarray(array)) for array in arrays.values()]
     with path.open("wb") as file:
@@ -51,9 +51,10 @@ def save(path: Path, entry: str, meta: Mapping[str, Any], arrays: Mapping[str, A
 
 @contextmanager
 def create(path: Path, entry: str, meta: Mapping[str, Any], layout: Layout) -> Iterator[dict[str, Array]]:
-    """Make a file as `save` does, of arrays of zeros that the block fills: they are mapped, and may be larger than memory.
+    """Context manager: make a file like `save`, with zeroed arrays that the block fills. They are mapped, and may exceed main
+    memory.
 
-    The block gets them by name, and keeps none of them. Raises OSError, also where the disk has no room for all of them.
+    The block gets the arrays by name, and must not keep them. Raises OSError, for example if the disk is full.
     """
     plan = _plan(entry, meta, layout)
     with path.open("w+b") as file:
@@ -70,8 +71,8 @@ def create(path: Path, entry: str, meta: Mapping[str, Any], layout: Layout) -> I
 def load(path: Path, entry: str) -> tuple[dict[str, Any], dict[str, Array]]:
     """Return `meta` and the arrays, mapped read-only.
 
-    Raises ValueError, or another error of a wrong type or key, if the file is damaged or not that of the entry `entry`
-    ("KIND/KEY"); OSError if it cannot be read.
+    Raises ValueError, TypeError or KeyError if the file is damaged or belongs to another entry than `entry` ("KIND/KEY"); OSError
+    if it cannot be read.
     """
     with os.fdopen(open_plain(path), "rb") as file:
         data = np.memmap(file, np.uint8, "r")
@@ -84,7 +85,7 @@ def load(path: Path, entry: str) -> tuple[dict[str, Any], dict[str, Array]]:
     described, size = header["arrays"], header["size"]
     start = _start(length, len(described))
     if header["entry"] != entry or len(data) != start + size:
-        raise ValueError(f"{entry}: this is another entry, or not whole")
+        raise ValueError(f"{entry}: truncated, or another entry")
     sums = _SUM.iter_unpack(data[end : end + _SUM.size * len(described)].tobytes())
     views = _views(data[start:], described)
     for view, (checksum,) in zip(views.values(), sums, strict=True):
@@ -94,7 +95,7 @@ def load(path: Path, entry: str) -> tuple[dict[str, Any], dict[str, Array]]:
 
 
 class _Plan(NamedTuple):
-    """Where everything is in a file. head: its bytes before the checksums of the arrays. start, size: of the arrays, in bytes.
+    """The layout of a file. head: the bytes before the arrays' checksums. start, size: offset and size of the arrays, in bytes.
 
     described: name -> type, shape and offset (bytes after `start`).
     """
@@ -116,12 +117,12 @@ def _plan(entry: str, meta: Mapping[str, Any], layout: Layout) -> _Plan:
 
 
 def _start(header: int, arrays: int) -> int:
-    """Return the offset (bytes) of the arrays after a header of so many bytes and the checksums of so many arrays."""
+    """Return the offset in bytes of the arrays, after a header of `header` bytes and the checksums of `arrays` arrays."""
     return -(-(_START.size + header + arrays * _SUM.size) // _ALIGNED) * _ALIGNED
 
 
 def _reserve(file: BinaryIO, size: int) -> None:
-    """Give a new file blocks for `size` bytes: writing to a map of a file without them kills the process where the disk is full.
+    """Allocate `size` bytes for a new file. Without that, writing to its map would kill the process if the disk is full.
 
     Raises OSError.
     """
@@ -130,7 +131,7 @@ def _reserve(file: BinaryIO, size: int) -> None:
     except AttributeError:  # macOS, Windows
         file.truncate(size)
     except OSError as error:
-        if error.errno not in (errno.EINVAL, errno.EOPNOTSUPP):  # what some file systems answer
+        if error.errno not in (errno.EINVAL, errno.EOPNOTSUPP):  # not supported by some file systems
             raise
         file.truncate(size)
 

@@ -1,7 +1,7 @@
-"""A cache on the disk: entries that exist whole or not at all, of which the least recently used are removed first.
+"""A disk cache with atomic entries. The least recently used ones are removed first.
 
-ROOT/KIND/KEY is an entry: a file of `storage.arrays`, which holds its kind, its key and checksums. Its time of change is the time
-of its last use. A link below ROOT is never followed.
+An entry is ROOT/KIND/KEY: a file of `storage.arrays` with its kind, key and checksums. Its modification time is the time of its
+last use. Links below ROOT are never followed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from fbrag_cli.storage.files import delete, flush, listed, open_plain, overwrite
 
 T = TypeVar("T")
 
-#: The size limit in bytes where the user sets none.
+#: The default size limit in bytes.
 DEFAULT_LIMIT = 5_000_000_000
 
 _NOWHERE = Path(os.devnull) / "cache"
@@ -33,7 +33,7 @@ _KEY = re.compile(r"[0-9a-f]{8,128}")
 _TOUCH_AFTER_SECONDS = 3600
 _COUNT_AGAIN_SECONDS = 86400
 _COUNT_AGAIN_ENTRIES = 10_000
-_ROOM = 0.1  # share of the limit that is freed at once, so that not every new entry has to look for an old one
+_ROOM = 0.1  # share of the limit to free at once, so that not every new entry causes a search for old ones
 _TAG = "CACHEDIR.TAG"
 _MARK = b"Signature: 8a477f597d28d172789f06886806bc55\n# fbrag"
 _SIGNATURE = (
@@ -41,22 +41,22 @@ _SIGNATURE = (
 )
 
 _ABANDONED_SECONDS = 86400
-# What reading a damaged entry raises.
+# The errors of reading a damaged entry.
 _DAMAGED = (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError, OverflowError)
 
 
 class NotACacheFolderError(OSError):
-    """The folder is not empty and not a cache of fbrag's, or not the user's alone: nothing is read, written or deleted there."""
+    """The folder is not empty and not an fbrag cache, or other users can write it. It is neither read nor changed."""
 
 
 def entry_key(*parts: object) -> str:
-    """Return the key of the entry that this version of fbrag makes from `parts` (whatever JSON can hold): 64 hex digits."""
+    """Return the key of an entry that this version of fbrag makes from `parts` (any JSON values): 64 hex digits."""
     return sha256(json.dumps([__version__, *parts]).encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
 class CacheEntry:
-    """An entry on the disk. bytes: its size. used: time of the last use, seconds since the epoch."""
+    """An entry on disk. bytes: its size. used: time of the last use, in seconds since the epoch."""
 
     kind: str
     path: Path
@@ -66,11 +66,11 @@ class CacheEntry:
 
 @dataclass(frozen=True, slots=True)
 class Cache:
-    """A cache of about `limit` bytes in the folder `root`, which may not exist yet. Many processes may use it at once.
+    """A cache of about `limit` bytes in the folder `root`, which need not exist. Many processes may use it at once.
 
-    A cache that cannot be read or written is no error, for everything in it can be computed again: `path` and `load` return
-    None, and `store`, `touch`, `discard` and `trim` do what is possible. Only `new` raises OSError.
-    kind: a word as "documents"; key: 8 to 128 hexadecimal digits, lower case. Others are a ValueError.
+    An unreadable or unwritable cache is not an error, because everything in it can be computed again: `path` and `load` return
+    None, and `store`, `touch`, `discard` and `trim` do what they can. Only `new` raises OSError. kind: a word such as
+    "documents"; key: 8 to 128 lower-case hexadecimal digits. Other values are a ValueError.
     """
 
     root: Path
@@ -79,9 +79,9 @@ class Cache:
     # -- one entry ---------------------------------------------------------------------------------------------------------
 
     def path(self, kind: str, key: str) -> Path | None:
-        """Return the file of an entry, which is whole; None if there is none.
+        """Return the file of an entry, None if there is none.
 
-        Another process may remove it at any time. A file that is open or mapped stays readable; opening one later may raise
+        Another process may remove it at any time. An open or mapped file stays readable; opening it later may raise
         FileNotFoundError, which means the same as None.
         """
         try:
@@ -92,11 +92,11 @@ class Cache:
 
     @contextmanager
     def new(self, kind: str, key: str) -> Iterator[Path]:
-        """Yield a path where the block makes a file, which becomes the entry when the block ends.
+        """Context manager: yield a path at which the block makes a file, which becomes the entry when the block ends.
 
-        It is removed if the block raises or another process was faster. It is flushed before it becomes an entry, so that a
-        crash, even of the machine, leaves no damaged entry.
-        Raises OSError where nothing can be written: a full disk, a folder without permission, NotACacheFolderError.
+        The file is removed if the block raises or another process has made the entry. It is flushed before it becomes the entry,
+        so that not even a crash of the machine leaves a damaged entry. Raises OSError if nothing can be written: full disk,
+        missing permission, NotACacheFolderError.
         """
         place = Path(self._place(kind, key))
         self._folder.prepare()
@@ -118,9 +118,10 @@ class Cache:
             delete(temporary)
 
     def load(self, kind: str, key: str, read: Callable[[Path], T]) -> T | None:
-        """Return what `read` makes of an entry, and mark the entry as used; None if there is none. A damaged one is removed.
+        """Return the result of `read` on an entry's file, and mark the entry as used; None if there is none. A damaged entry is
+        removed.
 
-        Raises FbragError `out_of_memory` where memory or open files run out: the entry may be sound.
+        Raises FbragError `out_of_memory` if memory or file handles run out, because the entry may be intact.
         """
         if (path := self.path(kind, key)) is None:
             return None
@@ -135,7 +136,7 @@ class Cache:
         return value
 
     def store(self, kind: str, key: str, write: Callable[[Path], object]) -> bool:
-        """Add the entry that `write` makes at the path that it gets; an entry that exists stays. Return False if that fails."""
+        """Add an entry, which `write` makes at the path it is given, unless the entry exists. Return False if that fails."""
         try:
             with self.new(kind, key) as path:
                 write(path)
@@ -144,14 +145,14 @@ class Cache:
         return True
 
     def read_json(self, kind: str, key: str, made_from: Callable[[dict[str, Any]], T]) -> T | None:
-        """Return what `made_from` makes of an entry of `write_json`; None if there is none. A wrong key or type there, or a
-        ValueError, means a damaged entry. Raises as `load`."""
+        """Return the result of `made_from` on an entry written by `write_json`; None if there is none. If `made_from` raises for
+        a wrong key, type or value, the entry is damaged. Raises the same errors as `load`."""
         from fbrag_cli.storage import arrays
 
         return self.load(kind, key, lambda path: made_from(arrays.load(path, f"{kind}/{key}")[0]))
 
     def write_json(self, kind: str, key: str, value: Mapping[str, Any]) -> bool:
-        """Add an entry that holds a JSON object, in place of one with the same key. Return False if that fails."""
+        """Add an entry with a JSON object, replacing one with the same key. Return False if that fails."""
         from fbrag_cli.storage import arrays
 
         self.discard(kind, key)
@@ -162,10 +163,10 @@ class Cache:
         return set() if os.path.islink(self.root / kind) else {entry.name for entry in listed(self.root / kind)}
 
     def touch(self, kind: str, keys: Iterable[str]) -> bool:
-        """Mark entries as used now. Returns False if all of them were already marked within the hour."""
+        """Mark entries as used now. Return False if all were already marked within the hour."""
         now, noted = time.time(), False
         for key in keys:
-            with suppress(OSError):  # gone, or not ours to change
+            with suppress(OSError):  # removed, or not writable
                 place = self._place(kind, key)
                 if not 0 <= now - os.stat(place).st_mtime < _TOUCH_AFTER_SECONDS:
                     os.utime(place)
@@ -173,22 +174,22 @@ class Cache:
         return noted
 
     def discard(self, kind: str, key: str) -> None:
-        """Remove an entry, if that is possible."""
+        """Remove an entry if possible."""
         with suppress(OSError):
             self._folder.remove(Path(self._place(kind, key)))
 
     # -- all of them -------------------------------------------------------------------------------------------------------
 
     def entries(self, kind: str | None = None, older_than: float | None = None) -> Iterator[CacheEntry]:
-        """Yield the entries of one kind or of all, also of kinds of newer versions; with `older_than`, only those that were not
-        used for so many seconds. Links, and files not named as entries are, are left out.
+        """Yield the entries of one kind or of all kinds, including those of newer versions; with `older_than`, only those unused
+        for that many seconds. Links and files not named like entries are skipped.
         """
         now = time.time()
         for folder in listed(self.root):
             if kind in (None, folder.name) and _KIND.fullmatch(folder.name) and folder.is_dir(follow_symlinks=False):
                 for found in listed(Path(folder.path)):
                     if _KEY.fullmatch(found.name) and not found.is_symlink():
-                        with suppress(OSError):  # another process removed it just now
+                        with suppress(OSError):  # just removed by another process
                             about = found.stat(follow_symlinks=False)
                             if older_than is None or about.st_mtime <= now - older_than:
                                 yield CacheEntry(folder.name, Path(found.path), about.st_size, about.st_mtime)
@@ -202,14 +203,14 @@ class Cache:
         return dict(sorted(sizes.items()))
 
     def trim(self) -> None:
-        """Remove the least recently used entries if the cache exceeds `limit` bytes, until it is a tenth below; also remove
-        unfinished entries of yesterday. Call it after adding entries; it costs little while there is room.
+        """If the cache exceeds `limit` bytes, remove the least recently used entries until it is a tenth below; also remove
+        unfinished entries older than a day. Call it after adding entries; it is cheap while there is room.
         """
         with suppress(OSError):
             if self._folder.is_ours():
                 self._folder.remove_abandoned()
                 if self._sizes.may_exceed(self.limit):
-                    self.check_usable()  # counting is useless where nothing can be removed
+                    self.check_usable()  # counting is useless if nothing can be removed
                     self._evict()
 
     def _evict(self) -> None:
@@ -225,7 +226,7 @@ class Cache:
         self._sizes.counted(total, self._folder.temporary())
 
     def clear(self, kind: str | None = None, older_than: float | None = None) -> int:
-        """Remove the entries that `entries` yields. Returns the bytes freed.
+        """Remove the entries that `entries` yields. Return the bytes freed.
 
         Raises NotACacheFolderError; OSError for an entry that cannot be removed, after removing all others.
         """
@@ -248,7 +249,7 @@ class Cache:
 
     @property
     def usable(self) -> bool:
-        """Whether entries can be written. Makes the folder."""
+        """Whether entries can be written. Creates the folder."""
         try:
             self.check_usable()
         except OSError:
@@ -256,7 +257,7 @@ class Cache:
         return True
 
     def check_usable(self) -> None:
-        """Make the folder, and try to make a file there. Raises OSError, NotACacheFolderError."""
+        """Create the folder, and try to create a file there. Raises OSError, NotACacheFolderError."""
         self._folder.prepare()
         probe = self._folder.temporary()
         try:
@@ -265,16 +266,16 @@ class Cache:
             delete(probe)
 
     def check_ours(self) -> None:
-        """Raise NotACacheFolderError for a folder that is not a cache of fbrag's, OSError for one that cannot be read."""
+        """Raise NotACacheFolderError if the folder is not an fbrag cache, OSError if it cannot be read."""
         if self.root.exists():
             self._folder.check_ours()
 
     def _place(self, kind: str, key: str) -> str:
-        """Return the path of an entry. Raises OSError where the folder of the kind is a link, and for NOWHERE."""
+        """Return the path of an entry. Raises OSError if the folder of the kind is a link, and for NOWHERE."""
         if not (_KIND.fullmatch(kind) and _KEY.fullmatch(key)):
             raise ValueError(f"not an entry of a cache: {kind}/{key}")
         if self.root == _NOWHERE:
-            raise OSError(errno.EROFS, "nothing is cached here")
+            raise OSError(errno.EROFS, "this cache stores nothing")
         folder = os.path.join(self.root, kind)
         if os.path.islink(folder):
             raise OSError(errno.ELOOP, "it is a link", folder)
@@ -289,54 +290,54 @@ class Cache:
         return _Sizes(self.root / ".sizes")
 
 
-#: A cache that holds nothing, for what may not be cached. It touches no folder.
+#: A cache that stores nothing, for private data. It touches no folder.
 NOWHERE = Cache(_NOWHERE)
 
 
 @dataclass(frozen=True, slots=True)
 class _Sizes:
-    """A file that notes a cache's size: on its first line the bytes of all entries and the time of that count (seconds since the
-    epoch), then a line with the bytes of each entry added since. An entry added during a count is in the next one.
+    """A file with a cache's size: the first line has the bytes of all entries and the time of that count (seconds since the
+    epoch), each further line the bytes of an entry added since. An entry added during a count is in the next count.
     """
 
     path: Path
 
     def add(self, size: int) -> None:
         """Add the bytes of a new entry."""
-        with suppress(OSError):  # the next count sees it
+        with suppress(OSError):  # the next count includes it
             overwrite(self.path, f"{size}\n".encode("ascii"), os.O_APPEND)
 
     def may_exceed(self, limit: int) -> bool:
-        """Return whether the cache may have more than `limit` bytes: by these notes, or because they are too old to believe."""
+        """Return whether the cache may exceed `limit` bytes, according to this file or because the file is too old to trust."""
         try:
             with os.fdopen(open_plain(self.path), encoding="ascii") as file:
                 first, *added = file.read().splitlines()
             total, counted = map(int, first.split())
             fresh = 0 <= time.time() - counted < _COUNT_AGAIN_SECONDS and len(added) < _COUNT_AGAIN_ENTRIES
             return not fresh or total + sum(map(int, added)) > limit
-        except (OSError, ValueError):  # never counted, or no longer readable
+        except (OSError, ValueError):  # never counted, or unreadable
             return True
 
     def counted(self, total: int, temporary: Path) -> None:
-        """Note a new count. `temporary` is where the file is written first. Raises OSError."""
+        """Save a new count. temporary: where the file is written first. Raises OSError."""
         overwrite(temporary, f"{total} {int(time.time())}\n".encode("ascii"))
         put_in_place(temporary, self.path)
 
     def forget(self) -> None:
-        """Drop the notes after a removal, so that the next question to `may_exceed` leads to a count."""
+        """Delete the file after a removal, so that the next call of `may_exceed` leads to a count."""
         with suppress(OSError):
             self.path.unlink()
 
 
-# -- the folder, which many processes change at once ---------------------------------------------------------------------------
+# -- the folder, which several processes may change at once --------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class _Folder:
     """The folder `root`. `root`/CACHEDIR.TAG marks it as fbrag's, and excludes it from backups.
 
-    New things are made in `root`/.unfinished and renamed into place; removed things are renamed to there and then deleted. So
-    no process ever sees a part of one.
+    New files are made in `root`/.unfinished and renamed into place; removed ones are renamed into it and then deleted. So no
+    process ever sees a partial one.
     """
 
     root: Path
@@ -344,26 +345,26 @@ class _Folder:
     # -- the mark --------------------------------------------------------------------------------------------------------
 
     def is_ours(self) -> bool:
-        """Return whether the folder carries the mark. Raises OSError if the mark cannot be read."""
+        """Return whether the folder has the mark. Raises OSError if the mark cannot be read."""
         return self._mark().startswith(_MARK)
 
     def check_ours(self) -> None:
-        """Raise NotACacheFolderError for a folder that is not empty and lacks the mark, that is another user's, or that others
-        can write: what they put there would be taken for the user's documents. Raises OSError.
+        """Raise NotACacheFolderError for a folder that is not empty and lacks the mark, that belongs to another user, or that
+        others can write, whose files would be taken for the user's documents. Raises OSError.
         """
         self._check_private()
         others = set(os.listdir(self.root)) - {_TAG}  # listed first: another process makes the mark before anything else
         mark = self._mark()
         if not mark.startswith(_MARK) and (others or not _SIGNATURE.startswith(mark)):
-            raise NotACacheFolderError(errno.ENOTEMPTY, "it is not empty, and no cache of fbrag's", str(self.root))
+            raise NotACacheFolderError(errno.ENOTEMPTY, "it is not empty, and not an fbrag cache", str(self.root))
 
     def prepare(self) -> None:
-        """Make the folder and its mark, readable for the owner only. Raises OSError, NotACacheFolderError."""
+        """Create the folder and its mark, readable only by the owner. Raises OSError, NotACacheFolderError."""
         self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._check_private()
         if not self.is_ours():
             self.check_ours()
-            overwrite(self.root / _TAG, _SIGNATURE)  # another process may write the same at this moment
+            overwrite(self.root / _TAG, _SIGNATURE)  # another process may write the same at the same time
         _make_folder(self._unfinished)
 
     def _mark(self) -> bytes:
@@ -379,7 +380,7 @@ class _Folder:
         about = self.root.stat()
         if about.st_uid not in (os.geteuid(), 0):
             raise NotACacheFolderError(errno.EPERM, "it belongs to another user", str(self.root))
-        group = 0 if about.st_gid == about.st_uid else 0o020  # a group of the same number is the user's own
+        group = 0 if about.st_gid == about.st_uid else 0o020  # the user's private group has the same number
         if about.st_mode & (0o002 | group):
             raise NotACacheFolderError(errno.EPERM, "other users can write it", str(self.root))
 
@@ -390,11 +391,11 @@ class _Folder:
         return self.root / ".unfinished"
 
     def temporary(self) -> Path:
-        """Return a new path where this process may make a file or a folder, to be renamed then."""
+        """Return a new path at which this process may create a file or folder, to be renamed later."""
         return self._unfinished / os.urandom(8).hex()
 
     def remove(self, path: Path) -> bool:
-        """Remove a file or folder in one step, then delete it. Returns False if another process did. Raises OSError."""
+        """Atomically remove a file or folder, then delete it. Return False if another process did. Raises OSError."""
         _make_folder(self._unfinished)
         doomed = self.temporary()
         try:
@@ -405,15 +406,15 @@ class _Folder:
         return True
 
     def remove_abandoned(self) -> None:
-        """Remove the unfinished things that nobody has changed for a day: their processes have died."""
+        """Remove the unfinished files unchanged for a day, whose processes must have died."""
         for found in listed(self._unfinished):
             with suppress(OSError):
                 if time.time() - found.stat(follow_symlinks=False).st_mtime > _ABANDONED_SECONDS:
-                    self.remove(Path(found.path))  # renamed first: if its process lives after all, it cannot publish a part
+                    self.remove(Path(found.path))  # renamed first: a process that is still alive cannot publish it
 
 
 def _make_folder(path: Path) -> None:
-    """Make a folder for the owner only, or leave the one that is there. Raises OSError, also for a link."""
+    """Create a folder only for the owner, unless it exists. Raises OSError, also for a link."""
     path.mkdir(mode=0o700, exist_ok=True)
     if path.is_symlink():
         raise OSError(errno.ELOOP, "it is a link", str(path))

@@ -1,4 +1,4 @@
-"""The configuration file: TOML, a line for each option. An edit leaves all the rest of it as it is."""
+"""The configuration file: TOML, one line per setting. An edit changes nothing else in the file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fbrag_cli.storage.paths import config_path
 
 @dataclass(frozen=True, slots=True)
 class ConfigFile:
-    """The path of the file. named: by the user, so that it must exist."""
+    """The path of the file. named: whether the user named it, so that it must exist."""
 
     path: Path
     named: bool
@@ -25,21 +25,21 @@ class ConfigFile:
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """The content of the file: values by key, and the names of unknown keys."""
+    """The content of the file: values by setting, and the names of unknown settings."""
 
     values: Mapping[str, Value]
     unknown: tuple[str, ...] = ()
 
 
 def locate(named: str | None, environ: Mapping[str, str]) -> ConfigFile | None:
-    """Return the file that `--config` (`named`) or FBRAG_CONFIG names, else the user's own; None if they name "none"."""
+    """Return the file named by `--config` (`named`) or FBRAG_CONFIG, else the user's default; None if they say "none"."""
     if named := named or environ.get("FBRAG_CONFIG"):
         return None if named == "none" else ConfigFile(Path(on_disk(os.path.expanduser(named))), named=True)
     return ConfigFile(config_path(), named=False)
 
 
 def load(file: ConfigFile | None, keys: Mapping[str, Setting]) -> Config:
-    """Return the content of `file`. Raises FbragError `config` if it is not TOML, or a key does not accept its value."""
+    """Return the content of `file`. Raises FbragError `config` if it is not TOML or has an invalid value."""
     if file is None or (text := _read(file)) is None:
         return Config({})
     values: dict[str, Value] = {}
@@ -53,14 +53,14 @@ def load(file: ConfigFile | None, keys: Mapping[str, Setting]) -> Config:
 
 
 def set_value(file: ConfigFile, name: str, value: Value) -> None:
-    """Write a key to the file; comments and all the rest stay as they are. Raises FbragError `config`."""
+    """Save a setting to the file, which is otherwise unchanged. Raises FbragError `config`."""
     document = _editable(_read(replace(file, named=False)) or "", file.path)
     document[_spelled(name, document)] = value
     _write(file.path, document)
 
 
 def unset_value(file: ConfigFile, name: str) -> bool:
-    """Remove a key from the file; False if it was not there. Raises FbragError `config`."""
+    """Remove a setting from the file. Return False if the file does not have it. Raises FbragError `config`."""
     document = _editable(_read(file) or "", file.path)
     if document.pop(_spelled(name, document), None) is None:
         return False
@@ -69,21 +69,21 @@ def unset_value(file: ConfigFile, name: str) -> bool:
 
 
 def toml(value: Value) -> str:
-    """Return `value` in TOML's syntax."""
+    """Return `value` in TOML syntax."""
     return json.dumps(value, ensure_ascii=False)
 
 
 def _read(file: ConfigFile) -> str | None:
-    """Return the text of the file; None if it does not exist and need not. Raises FbragError `config`."""
+    """Return the text of the file; None if it does not exist and was not named. Raises FbragError `config`."""
     try:
         return read_small(file.path).decode("utf-8-sig")
     except (FileNotFoundError, NotADirectoryError):
         if not file.named:
             return None
-        hint = "correct --config or FBRAG_CONFIG; 'none' stands for no file"
-        raise FbragError("config", f"there is no configuration file {file.path}", hint) from None
+        hint = "fix --config or FBRAG_CONFIG ('none': use no file)"
+        raise FbragError("config", f"configuration file not found: {file.path}", hint) from None
     except OSError as error:
-        raise FbragError("config", f"{file.path} cannot be read: {error.strerror}", "--config none does without it") from None
+        raise FbragError("config", f"{file.path} cannot be read: {error.strerror}", "--config none ignores it") from None
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
         raise FbragError("config", f"{file.path}, line {line}: not UTF-8", "save it as UTF-8") from None
@@ -95,28 +95,28 @@ def _parse(text: str, path: Path) -> dict[str, Any]:
     try:
         table: dict[str, Any] = tomllib.loads(text)
         return table
-    except (RecursionError, ValueError) as error:  # also a number of thousands of digits
+    except (RecursionError, ValueError) as error:  # includes numbers with thousands of digits
         what, _, place = str(error).partition(" (at ")
         line = place.removeprefix("line ").partition(",")[0]
         if not line.isdigit():  # "end of document"
             line = str(max(1, len(text.splitlines())))
         what = what[:1].lower() + what[1:]
-        raise FbragError("config", f"{path}, line {line}: {what}", "correct the line: see https://toml.io") from None
+        raise FbragError("config", f"{path}, line {line}: {what}", "fix the line (see https://toml.io)") from None
 
 
 def _editable(text: str, path: Path) -> Any:
-    """Return the file as it can be edited. Raises FbragError `config`."""
+    """Return the file as an editable document. Raises FbragError `config`."""
     import tomlkit
 
     _parse(text, path)
     try:
         return tomlkit.parse(text)
-    except (RecursionError, ValueError) as error:  # it nests less deeply than the reader
-        raise FbragError("config", f"{path} cannot be edited: {str(error)[:200]}", "edit it by hand") from None
+    except (RecursionError, ValueError) as error:  # the editor allows less nesting than the reader
+        raise FbragError("config", f"could not edit {path}: {str(error)[:200]}", "edit it by hand") from None
 
 
 def _spelled(name: str, document: Mapping[str, object]) -> str:
-    """Return the spelling of a key that the file has already, perhaps with hyphens, else `name`."""
+    """Return a setting's name as the file spells it, perhaps with hyphens; `name` if it is not in the file."""
     return next((each for each in document if each.replace("-", "_") == name), name)
 
 
@@ -126,6 +126,6 @@ def _write(path: Path, document: Any) -> None:
         with whole_file(path) as temporary:
             temporary.write_bytes(document.as_string().encode("utf-8"))
     except UnicodeEncodeError:
-        raise FbragError("config", f"{path} is UTF-8, and a value of it is not", "write it in UTF-8") from None
+        raise FbragError("config", f"{path}: a value is not valid UTF-8", "write it in UTF-8") from None
     except OSError as error:
         raise not_writable(path, error, "config", "name another file with --config") from None

@@ -16,7 +16,7 @@ from unicodedata import normalize
 from fbrag_cli.errors import FbragError
 
 _BLOCK = 1 << 20  # bytes
-# No link is followed, and opening a pipe does not wait for its other end.
+# Links are not followed, and opening a pipe does not wait for the other end.
 _PLAIN = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 _LONGEST_NAME = 255  # characters of a file name, on all common file systems
 
@@ -49,15 +49,16 @@ def is_same_name(name: str, other: str) -> bool:
     return name == other or (longest <= _LONGEST_NAME and normalize("NFC", name) == normalize("NFC", other))
 
 
-# -- whole or not at all -----------------------------------------------------------------------------------------------------
+# -- atomic writes -----------------------------------------------------------------------------------------------------------
 
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
-    """Write a file whole or not at all: the block writes to the path that it gets, which becomes `path` when the block ends.
+    """Context manager: write a file atomically. The block writes to the path it is given, which becomes `path` when the block
+    ends.
 
-    If the block raises, `path` stays as it was. A link is followed, and the permissions of an existing file stay.
-    Raises OSError, at once where `path` is a folder or nothing can be written beside it.
+    If the block raises, `path` is unchanged. Links are followed, and the permissions of an existing file are kept. Raises
+    OSError; before the block if `path` is a folder, or its folder is not writable.
     """
     target = Path(os.path.realpath(path))
     if target.is_dir():
@@ -74,7 +75,7 @@ def whole_file(path: Path) -> Iterator[Path]:
 
 
 def put_in_place(temporary: Path, target: Path, mode: int | None = None) -> None:
-    """Rename a finished file over `target`, so that it outlasts even a crash of the machine. Raises OSError."""
+    """Rename a finished file over `target`, durably even if the machine crashes. Raises OSError."""
     flush(temporary)
     if mode is not None:
         temporary.chmod(mode)
@@ -84,17 +85,17 @@ def put_in_place(temporary: Path, target: Path, mode: int | None = None) -> None
 
 
 def is_full(error: OSError) -> bool:
-    """Return whether the disk, or what the user may have of it, is full."""
+    """Return whether the disk, or the user's quota, is full."""
     return error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 def not_writable(path: object, error: OSError, code: str, hint: str) -> FbragError:
-    """Return the error for a file or folder that cannot be written."""
+    """Return the error for an unwritable file or folder."""
     return FbragError(code, f"{path} cannot be written: {error.strerror or error}", hint)
 
 
 def flush(path: Path) -> int:
-    """Flush a file, or a folder of files, to the disk (fsync). Returns its bytes. Raises OSError."""
+    """Flush a file, or all files in a folder, to disk (fsync). Return the size in bytes. Raises OSError."""
     size = 0
     for file in files_of(path):
         with file.open("r+b") as stream:
@@ -117,9 +118,9 @@ def _flush_folder(path: Path) -> None:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold the lock of a file for a block: `.NAME.lock` beside it. The system lets it go with the process, however that ends.
+    """Context manager: hold the lock of a file (`.NAME.lock` next to it). The system releases it when the process ends.
 
-    Raises BlockingIOError where another process has it. A file system that knows no locks has none.
+    Raises BlockingIOError if another process has it. On a file system without locks, nothing is locked.
     """
     from filelock import FileLock, Timeout
 
@@ -135,7 +136,7 @@ def locked(path: Path) -> Iterator[None]:
         yield
     finally:
         if lock.is_locked:
-            with suppress(OSError):  # Windows removes no open file
+            with suppress(OSError):  # Windows does not remove open files
                 os.unlink(lock.lock_file)
             lock.release()
 
@@ -144,8 +145,8 @@ def locked(path: Path) -> Iterator[None]:
 
 
 def sha256_of(path: Path, progress: Callable[[int], object] = lambda done: None, most: int | None = None) -> str:
-    """Return the SHA-256 (hex) of a file. progress: called with the number of bytes read so far. most: bytes of the largest file
-    that is read. Raises OSError."""
+    """Return the SHA-256 (hex) of a file. progress: called with the number of bytes read so far. most: maximum file size in
+    bytes. Raises OSError."""
     import hashlib
 
     if most is not None:
@@ -166,7 +167,8 @@ def blocks_of(path: Path, limit: int | None = None) -> Iterator[bytes]:
 
 
 def read_small(path: Path, limit: int = 16_000_000) -> bytes:
-    """Return a file that a person has written, as one of settings. Raises OSError, also for one of more than `limit` bytes."""
+    """Return the content of a file written by a person, such as a configuration file. Raises OSError, also if it exceeds `limit`
+    bytes."""
     with open(on_disk(str(path)), "rb") as file:  # a pipe of the shell has no size to ask for
         data = file.read(limit + 1)
     if len(data) > limit:
@@ -175,7 +177,7 @@ def read_small(path: Path, limit: int = 16_000_000) -> bytes:
 
 
 def read_regular(path: Path, most: int) -> bytes:
-    """Return a file, of which not even the size is believed. Raises OSError as `open_regular`, and for more than `most` bytes."""
+    """Return the content of an untrusted file. Raises OSError as `open_regular` does, and if it has more than `most` bytes."""
     with open_regular(path) as file:
         _check_size(path, os.fstat(file.fileno()).st_size, most)
         data = file.read(most + 1)
@@ -189,14 +191,15 @@ def _check_size(path: Path, size: int, most: int) -> None:
 
 
 def open_regular(path: Path) -> BinaryIO:
-    """Open a file, or what a link leads to, for reading. Raises OSError, at once for a pipe or a device, which may never end."""
-    if not stat.S_ISREG(os.stat(path).st_mode):  # before opening it: opening a device can have effects
-        raise OSError(errno.EINVAL, "it is no regular file", str(path))
+    """Open a regular file, or the target of a link, for reading. Raises OSError, at once for a pipe or a device, which may never
+    end."""
+    if not stat.S_ISREG(os.stat(path).st_mode):  # checked before opening: opening a device can have effects
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
     return open(path, "rb", opener=lambda name, flags: os.open(name, flags | getattr(os, "O_NONBLOCK", 0)))
 
 
 def open_plain(path: Path, flags: int = os.O_RDONLY, mode: int = 0o600) -> int:
-    """Open a file as `os.open` does, but no link, pipe, device or folder. Raises OSError."""
+    """Open a file like `os.open`, but no link, pipe, device or folder. Raises OSError."""
     try:
         file = os.open(path, flags | _PLAIN, mode)
     except OSError as error:
@@ -205,12 +208,12 @@ def open_plain(path: Path, flags: int = os.O_RDONLY, mode: int = 0o600) -> int:
         raise
     if not stat.S_ISREG(os.fstat(file).st_mode):
         os.close(file)
-        raise OSError(errno.EINVAL, "it is no regular file", str(path))
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
     return file
 
 
 def overwrite(path: Path, data: bytes, flags: int = 0) -> None:
-    """Write over the start of a file, or with O_APPEND after its end, and leave the rest of it. Raises OSError."""
+    """Overwrite the start of a file, or with O_APPEND append to it; keep the rest. Raises OSError."""
     file = open_plain(path, os.O_WRONLY | os.O_CREAT | flags)
     try:
         os.write(file, data)
@@ -219,7 +222,7 @@ def overwrite(path: Path, data: bytes, flags: int = 0) -> None:
 
 
 def listed(folder: Path) -> list[os.DirEntry[str]]:
-    """Return what a folder holds; an empty list if it cannot be read."""
+    """Return the entries of a folder; an empty list if it cannot be read."""
     try:
         with os.scandir(folder) as found:
             return list(found)
@@ -233,7 +236,7 @@ def files_of(path: Path) -> list[Path]:
 
 
 def delete(path: Path) -> None:
-    """Delete a file or a folder as far as that is possible; a link, not what it points to."""
+    """Delete a file or folder as far as possible; a link, not its target."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)
     else:

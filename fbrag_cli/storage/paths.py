@@ -14,17 +14,17 @@ if TYPE_CHECKING:
 
 
 def cache_dir() -> Path:
-    """Return FBRAG_CACHE_DIR, else fbrag in the user's folder of caches. It may not exist yet."""
+    """Return FBRAG_CACHE_DIR, else fbrag in the user's cache folder. It need not exist."""
     return _chosen("FBRAG_CACHE_DIR") or _of_user("user_cache_dir")
 
 
 def config_path() -> Path:
-    """Return the user's own configuration file. It may not exist."""
+    """Return the user's default configuration file. It need not exist."""
     return _of_user("user_config_dir") / "config.toml"
 
 
 def models_dir() -> Path:
-    """Return FBRAG_MODELS_DIR, else models/ of the source checkout, else fbrag/models in the user's folder of data."""
+    """Return FBRAG_MODELS_DIR, else models/ in the source checkout, else fbrag/models in the user's data folder."""
     if chosen := _chosen("FBRAG_MODELS_DIR"):
         return chosen
     checkout = Path(__file__).parents[2]
@@ -45,7 +45,7 @@ def runtime_dir() -> Path:
 
 
 def is_nowhere(folder: Path) -> bool:
-    """Return whether a folder of the user is none, as the user has no home."""
+    """Return whether a user folder cannot exist because the user has no home directory."""
     return folder.is_relative_to(os.devnull)
 
 
@@ -55,18 +55,19 @@ def _chosen(variable: str) -> Path | None:
     path = Path(on_disk(os.path.expanduser(value)))
     try:
         return path.absolute()
-    except OSError:  # a relative path, and the working folder was deleted: it cannot exist
+    except OSError:  # a relative path in a working folder that was deleted
         return path
 
 
 def _of_user(folder: Literal["user_cache_dir", "user_config_dir", "user_data_dir"]) -> Path:
-    """Return fbrag's part of a folder of the user. A user without a home, as in containers, gets a path that cannot exist."""
+    """Return fbrag's subfolder of a user folder. If the user has no home directory (as in containers), return a path that cannot
+    exist."""
     folders: PlatformDirsABC
     if sys.platform == "win32":
         from platformdirs.windows import Windows
 
         folders = Windows("fbrag", appauthor=False, roaming=folder == "user_config_dir")
-    else:  # macOS too: there command line tools use ~/.config
+    else:  # also on macOS, where command-line tools use ~/.config
         from platformdirs.unix import Unix
 
         folders = Unix("fbrag")

@@ -1,6 +1,6 @@
-"""The row file of a long run: each row is appended whole, so that a run that was killed goes on where it was.
+"""The row file of a long run. Each row is appended atomically, so that a killed run can resume.
 
-A file is JSON lines: an object a line, whose first key is `schema`. One process writes it at a time.
+A file is in JSON Lines: one object per line, whose first key is `schema`. Only one process writes it at a time.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from fbrag_cli.text.printable import dumps, one_line
 
 Row = Mapping[str, Any]
 
-#: What to do where an output holds rows of something else.
-HINT_OTHER_FILE = "choose another -o FILE, or add --restart"
-_NOT_OURS = "choose another -o FILE"
-_OURS = (b'{"schema":"fbrag.', b'{"schema": "fbrag.')  # what --restart may replace
+#: The hint if an output has rows of another run.
+HINT_OTHER_FILE = "use another -o FILE, or --restart to overwrite it"
+_NOT_OURS = "use another -o FILE"
+_OURS = (b'{"schema":"fbrag.', b'{"schema": "fbrag.')  # files that --restart may overwrite
 _FLUSH_EVERY = 1.0  # seconds between two flushes to the disk (fsync)
 
 
 def parsed(data: bytes, schema: str) -> list[dict[str, Any]]:
-    """Return the rows in JSON lines. What a kill left of a last row is left out.
+    """Return the rows in JSON Lines. An incomplete last row, left by a killed run, is dropped.
 
-    Raises ValueError, which names the line, for one that is no row of this schema.
+    Raises ValueError, with the line number, for a line that is not a row of this schema.
     """
     rows: list[dict[str, Any]] = []
     lines = data.split(b"\n")
@@ -51,16 +51,16 @@ def parsed(data: bytes, schema: str) -> list[dict[str, Any]]:
 
 
 class RowFile:
-    """An open row file. rows: those that it held when it was opened."""
+    """An open row file. rows: the rows in it when it was opened."""
 
     def __init__(self, path: Path, schema: str) -> None:
         self._path, self._schema = path, schema
         self._file, self._flushed = self._open(), monotonic()
-        self._is_replaced = False  # whether the first row takes the place of what the file holds
+        self._is_replaced = False  # whether the first row replaces the content of the file
         self.rows: list[dict[str, Any]] = []
 
     def write(self, row: Row) -> None:
-        """Append a row, whole or not at all. Raises FbragError `disk_full` or `output`."""
+        """Append a row atomically. Raises FbragError `disk_full` or `output`."""
         if self._is_replaced:
             self._replace(_encoded(row))
             self._is_replaced = False
@@ -70,7 +70,7 @@ class RowFile:
             self._flush()
 
     def keep(self, wanted: Callable[[Row], bool]) -> None:
-        """Rewrite the file with those of `rows` that are wanted. Raises FbragError as `write`."""
+        """Rewrite the file with only the wanted rows. Raises the same errors as `write`."""
         kept = [row for row in self.rows if wanted(row)]
         if len(kept) < len(self.rows):
             self._replace(b"".join(map(_encoded, kept)))
@@ -84,9 +84,9 @@ class RowFile:
         return os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0), 0o666)
 
     def _read(self, *, restart: bool) -> None:
-        """Take in the rows, and cut off what a kill left of the last one. Raises FbragError `usage` for another kind of file.
+        """Read the rows, and cut off an incomplete last one. Raises FbragError `usage` for another kind of file.
 
-        restart: take in no row, and leave the file as it is until the first new row.
+        restart: read no rows, and keep the file unchanged until the first new row.
         """
         data = b"".join(iter(lambda: os.read(self._file, 1 << 20), b""))
         end = data.rfind(b"\n") + 1
@@ -95,10 +95,10 @@ class RowFile:
             rows = parsed(data[:end], self._schema)
             start = f'{{"schema":"{self._schema}"'.encode()
             if not (rows or data[end:].startswith(start) or start.startswith(data[end:])):
-                raise ValueError("its last line is cut off")
+                raise ValueError("the last line is incomplete")
         except ValueError as error:
             if not (restart and is_ours):
-                what = f"{self._path} holds no rows of this kind: {error}"
+                what = f"{self._path} is not a file of such rows: {error}"
                 raise FbragError("usage", what, HINT_OTHER_FILE if is_ours else _NOT_OURS) from None
         else:
             if not restart:
@@ -108,8 +108,8 @@ class RowFile:
         self._is_replaced = bool(data)
 
     def _replace(self, data: bytes) -> None:
-        """Put `data` in the place of the file's content, whole or not at all. Raises FbragError as `write`."""
-        os.close(self._file)  # Windows replaces no open file
+        """Replace the file's content with `data` atomically. Raises the same errors as `write`."""
+        os.close(self._file)  # Windows does not replace open files
         try:
             with whole_file(self._path) as temporary:
                 temporary.write_bytes(data)
@@ -138,19 +138,19 @@ class RowFile:
 
     def _failed(self, error: OSError) -> FbragError:
         code = "disk_full" if is_full(error) else "output"
-        return not_writable(self._path, error, code, "free some space, then start it again: the rows so far stay")
+        return not_writable(self._path, error, code, "free some space, then run it again to resume")
 
 
 @contextmanager
 def open_rows(path: Path, schema: str, *, restart: bool = False) -> Iterator[RowFile]:
-    """Open a row file for appending, and lock it until the block ends. What a kill left of the last row is cut off.
+    """Context manager: open a row file for appending, and lock it until the block ends. An incomplete last row is cut off.
 
-    restart: begin with no rows; those that are there are dropped when the first new one is written. Raises FbragError: `output`
-    where it is no regular file, cannot be read or written, or another process writes it; `usage` where it holds something else,
-    which stays as it is.
+    restart: start without rows; existing ones are dropped when the first new one is written. Raises FbragError: `output` if it is
+    not a regular file, cannot be read or written, or is locked by another process; `usage` if it has other content, which is not
+    changed.
     """
     if os.path.exists(path) and not os.path.isfile(path):
-        raise FbragError("output", f"{path} is no regular file, as rows need it", "choose another -o FILE")
+        raise FbragError("output", f"{path} is not a regular file", "use another -o FILE")
     with ExitStack() as stack:
         try:
             stack.enter_context(locked(path))
@@ -158,10 +158,10 @@ def open_rows(path: Path, schema: str, *, restart: bool = False) -> Iterator[Row
             stack.callback(rows.close)
             rows._read(restart=restart)
         except BlockingIOError:
-            what = f"{path} is being written by another run"
-            raise FbragError("output", what, "wait for its end, or choose another -o FILE") from None
+            what = f"another fbrag is writing to {path}"
+            raise FbragError("output", what, "wait for it, or use another -o FILE") from None
         except OSError as error:
-            raise not_writable(path, error, "output", "choose another -o FILE") from None
+            raise not_writable(path, error, "output", "use another -o FILE") from None
         yield rows
 
 

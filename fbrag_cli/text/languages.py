@@ -1,4 +1,4 @@
-"""Languages by ISO 639-1 code: their names and words (`languages.toml`), and detection of a text's language."""
+"""Languages by ISO 639-1 code: their names and words (`languages.toml`), and language detection."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fbrag_cli.errors import FbragError
 
 _SYNONYMS = {"nb": "no", "nn": "no", "iw": "he", "in": "id", "farsi": "fa", "myanmar": "my", "mandarin": "zh"}
 
-# The languages of each script; where there are several, their function words decide.
+# The languages of each script; if there are several, function words decide.
 _SCRIPTS = {
     "Latin": "en de fr es it pt ca ro nl sv da no fi hu tr pl cs sk hr sl lt lv et eu ga eo id vi sq af sw st is la".split(),
     "Cyrillic": ["ru", "uk", "be", "bg", "mk", "sr"],
@@ -26,12 +26,12 @@ _SCRIPTS = {
     "Sinhala": ["si"], "Tamil": ["ta"], "Telugu": ["te"],
 }  # fmt: skip
 
-_SAMPLES, _SAMPLE_CHARS = 8, 1000  # parts spread over a text, as beginnings are often licenses
+_SAMPLES, _SAMPLE_CHARS = 8, 1000  # parts spread over a text, because beginnings are often licenses
 _LETTERS_A_WORD = {"Han": 2, "Hiragana": 2, "Katakana": 2}  # about 5 in other scripts
-_JAPANESE = 0.05  # the least share of kana in a Japanese text; a Chinese one has next to none
-_FEWEST = 0.1  # the least share of function words of its language in a text
-_FEWEST_DISTINCT = 2  # function words that show that a text is in another language than its document
-_ALMOST_ALWAYS = {"Hebrew": "he", "Devanagari": "hi"}  # where function words do not decide
+_JAPANESE = 0.05  # minimum share of kana in a Japanese text; a Chinese one has almost none
+_FEWEST = 0.1  # minimum share of a language's function words in a text
+_FEWEST_DISTINCT = 2  # minimum number of function words that show that a text is not in its document's language
+_ALMOST_ALWAYS = {"Hebrew": "he", "Devanagari": "hi"}  # scripts for which function words do not decide
 
 
 def resolve(name: str) -> str:
@@ -46,7 +46,7 @@ def resolve(name: str) -> str:
             return known
     if known := _SYNONYMS.get(code, ""):
         return known
-    raise FbragError("usage", f"unknown language: {name!r}", "give its ISO 639-1 code or English name, such as de or German")
+    raise FbragError("usage", f"unknown language: {name!r}", "use an ISO 639-1 code or English name, such as de or German")
 
 
 def codes() -> list[str]:
@@ -72,27 +72,27 @@ def stop_words(language: str) -> frozenset[str]:
 
 @cache
 def asking_words(language: str) -> frozenset[str]:
-    """Return the case-folded words by which questions in a language ask; empty for a language without a list."""
+    """Return the case-folded question words of a language; empty for a language without a list."""
     return frozenset(_text(language, "asking_words").casefold().split())
 
 
 @cache
 def referring_words(language: str) -> frozenset[str]:
-    """Return the case-folded words that stand for what was named before; empty for a language without a list.
+    """Return the case-folded words that refer to something named before; empty for a language without a list.
 
-    One that counts as the beginning of a question alone ends with "_", which also stands between two words.
+    A word that counts only at the beginning of a question ends with "_". Two words are joined by "_".
     """
     return frozenset(_text(language, "referring_words").casefold().split())
 
 
 @cache
 def yes_and_no() -> frozenset[str]:
-    """Return the words for yes and no of all languages, in lower case. They say nothing that a text could hold."""
+    """Return the words for yes and no in all languages, in lower case. They are no evidence that a text could contain."""
     return frozenset(word for language in codes() for word in _text(language, "yes_and_no").split())
 
 
 def sentence(language: str, name: Literal["not_found", "not_sure"]) -> str:
-    """Return the sentence in place of an answer that is not found, or before one that is not sure; in English if there is
+    """Return the sentence printed if no answer was found, or before an answer of low confidence; in English if the language has
     none."""
     return _text(language, name) or _text("en", name)
 
@@ -109,7 +109,7 @@ def _languages() -> dict[str, dict[str, str]]:
 
 
 def detect(text: str) -> str:
-    """Return the ISO 639-1 code of the main language of `text`; "" where it is unclear.
+    """Return the ISO 639-1 code of the main language of `text`; "" if it is unclear.
 
     The script decides, and within a script the share of each language's function words in a sample of the text.
     """
@@ -119,13 +119,13 @@ def detect(text: str) -> str:
     return known[0] if len(known) == 1 else _by_function_words(sample, tuple(known)) or _ALMOST_ALWAYS.get(script, "")
 
 
-@lru_cache(maxsize=64)  # `explain` scores a sample for each chunk that it shows
+@lru_cache(maxsize=64)  # `explain` scores a sample for each chunk shown
 def foreign_language(text: str, languages: tuple[str, ...]) -> str:
-    """Return the language of `text` where it is none of `languages`; "" where it is one of them, or unclear.
+    """Return the language of `text` if it is not one of `languages`; "" if it is, or if it is unclear.
 
-    Where none of `languages` is written in Latin letters, that of the Latin words in `text` counts too: a Chinese sample quotes
-    English. As names and headings have function words of other languages ("La Paz", "civil war"), it takes two different ones in
-    lower case, more than there are of `languages`, and another word.
+    If none of `languages` uses the Latin script, the language of the Latin words in `text` also counts, because a Chinese sample
+    may quote English. Names and headings contain function words of other languages ("La Paz", "civil war"). Therefore a language
+    needs two different ones in lower case, more than `languages` have, and one more word.
     """
     import regex
 
@@ -140,7 +140,7 @@ def foreign_language(text: str, languages: tuple[str, ...]) -> str:
 
 
 def _shows(text: str, language: str, others: tuple[str, ...]) -> bool:
-    """Return whether words of `text` show that it is in `language`, and in none of `others`."""
+    """Return whether words of `text` show that it is in `language`, and not in one of `others`."""
     import regex
 
     known = stop_words(language)
@@ -159,7 +159,7 @@ def _sample(text: str) -> str:
 
 
 def _script(sample: str) -> str:
-    """Return the script of most words of `sample`; "" where it has no letters of a known script."""
+    """Return the script of most words in `sample`; "" if it has no letters of a known script."""
     words = {script: n / _LETTERS_A_WORD.get(script, 5) for script, n in _letters(sample).items()}
     kana, han = words.get("Hiragana", 0) + words.get("Katakana", 0), words.get("Han", 0)
     if kana > _JAPANESE * (kana + han):
@@ -192,9 +192,9 @@ def _by_function_words(sample: str, languages: tuple[str, ...]) -> str:
     known = _languages_by_word(languages)
     weights = dict.fromkeys(languages, 0.0)
     found = Counter[str]()
-    for word in sorted(counts.keys() & known.keys()):  # in order: sums of floats depend on it
+    for word in sorted(counts.keys() & known.keys()):  # sorted, because sums of floats depend on the order
         for language in known[word]:
-            weights[language] += counts[word] / len(known[word])  # a word of many languages decides little
+            weights[language] += counts[word] / len(known[word])  # a word of many languages counts little
             found[language] += counts[word]
     best = max(weights, key=lambda language: weights[language])
     return best if found[best] >= _FEWEST * max(1, counts.total()) else ""
@@ -202,7 +202,7 @@ def _by_function_words(sample: str, languages: tuple[str, ...]) -> str:
 
 @cache
 def _languages_by_word(languages: tuple[str, ...]) -> dict[str, list[str]]:
-    """Return those of `languages` that have a function word, by word."""
+    """Return, for each function word, those of `languages` that have it."""
     known: dict[str, list[str]] = {}
     for language in languages:
         for word in stop_words(language):

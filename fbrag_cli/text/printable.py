@@ -1,4 +1,4 @@
-"""Text for people: untrusted text without characters that a terminal would obey or nobody can see; JSON; counts and sizes."""
+"""Text for people: untrusted text without control and invisible characters; JSON; counts and sizes."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from collections.abc import Collection
 from itertools import islice
 from typing import Any
 
-# C0 but tab and newline, DEL, C1, line and paragraph separators, the marks that reorder text (bidirectional embeddings, overrides
-# and isolates), and what Unicode calls default ignorable (zero-width characters, fillers, tags), but for the soft hyphen and the
-# joiners and vowel separators that scripts need.
+# C0 except tab and newline, DEL, C1, line and paragraph separators, the marks that reorder text (bidirectional embeddings,
+# overrides and isolates), and Unicode's default-ignorable characters (zero-width characters, fillers, tags), except the soft
+# hyphen and the joiners and vowel separators that scripts need.
 _HIDDEN = (
     r"\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u115f\u1160\u17b4\u17b5\u200b\u200e\u200f\u2028\u2029\u202a-\u202e\u2060-\u206f\u3164"
     r"\ud800-\udfff\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e00ff\U000e01f0-\U000e0fff"
 )
-# A variation selector changes the look of the character before it, as emoji and names need; a second one only hides data.
+# A variation selector changes the look of the character before it, which emoji and names need; a second one only hides data.
 _SELECTORS = r"\ufe00-\ufe0f\U000e0100-\U000e01ef"
 _UNSAFE = re.compile(f"[{_HIDDEN}]|(?<=[{_SELECTORS}])[{_SELECTORS}]")
 
 
 def printable(text: str) -> str:
-    """Return `text` with a visible substitute for each control character: one for one, so that offsets stay valid."""
+    """Return `text` with one visible substitute for each control character, so that offsets stay valid."""
     return _UNSAFE.sub(lambda found: _visible(found.group()), text)
 
 
@@ -38,31 +38,32 @@ def cut_middle(text: str, width: int) -> str:
 
 
 def dumps(value: Any) -> str:
-    """Return one line of JSON: Unicode unescaped, but for characters that `printable` replaces, which read back the same."""
+    """Return one line of JSON. Unicode is unescaped, except characters that `printable` would replace."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     return _UNSAFE.sub(lambda found: json.dumps(found.group())[1:-1], text)
 
 
 def plural(count: int, unit: str) -> str:
-    """Return a count with its unit, as "1 chunk" or "1,200 chunks"."""
+    """Return a count with its unit, such as "1 chunk" or "1,200 chunks"."""
     return f"{count:,} {unit}" if count == 1 else f"{count:,} {unit}s"
 
 
 def counted_names(names: Collection[str], unit: str, most: int = 5) -> str:
-    """Return a count with its unit and the first names, as "7 attachments (a.pdf, b.pdf and 5 more)". most: number of names."""
+    """Return a count with its unit and the first names, such as "7 attachments (a.pdf, b.pdf and 5 more)". most: number of
+    names."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return f"{plural(len(names), unit)} ({', '.join(islice(names, most))}{more})"
 
 
 def byte_size(count: float) -> str:
-    """Return a number of bytes for people, as "1.1 GB", "98 MB" or "0 kB"."""
+    """Return a number of bytes for people, such as "1.1 GB", "98 MB" or "0 kB"."""
     if count >= 1e9:
         return f"{count / 1e9:.1f} GB"
     return f"{count / 1e6:.0f} MB" if count >= 1e6 else f"{count / 1e3:.0f} kB"
 
 
 def seconds_of(time: str, units: str) -> int | None:
-    """Return the seconds of a time with one of the units, as 3600 for "1h"; None for another text. units: letters of "smhdw"."""
+    """Return the seconds in a duration with a unit, such as 3600 for "1h"; None for other text. units: letters of "smhdw"."""
     if found := re.fullmatch(rf"([0-9]{{1,9}})([{units}])", time):
         return int(found[1]) * {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}[found[2]]
     return None
@@ -71,5 +72,5 @@ def seconds_of(time: str, units: str) -> int | None:
 def _visible(character: str) -> str:
     code = ord(character)
     if code < 0x20:
-        return chr(0x2400 + code)  # the control pictures: ESC is ␛
+        return chr(0x2400 + code)  # Unicode's control pictures: ESC is ␛
     return "\u2421" if code == 0x7F else "\ufffd"

@@ -1,8 +1,8 @@
-"""Sentences of a text, in every script: Unicode's default sentence boundaries (UAX #29), fitted to documents.
+"""Splits text in any script into sentences, by Unicode's default sentence boundaries (UAX #29), adapted to documents.
 
-Three things differ from the default. A line break inside a paragraph ends no sentence, since lines are often cut by their width;
-a blank line ends one. No sentence ends before a word in lower case: "“No!” he said". A title or an initial before a name ends
-none: "Mr. Bingley", "J. Austen".
+Three rules differ from the default. A line break inside a paragraph does not end a sentence, since lines are often wrapped; a
+blank line does. No sentence ends before a word in lower case: "“No!” he said". None ends after a title or an initial before a
+name: "Mr. Bingley", "J. Austen".
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ _END = regex.compile(
 )
 
 
-# Blank lines are between paragraphs.
+# Blank lines separate paragraphs.
 _PARAGRAPH = regex.compile(r"\S(?:.*\S)?(?:[^\S\n]*+\n.*\S)*")
 _LINE = regex.compile(r"\S(?:.*\S)?")
-_RUNS_ON = regex.compile(r"(?=\p{Ll}|\p{Lo})")  # how a line of prose begins, but for the first
-_LONGEST_LINE = 100  # characters; prose is wrapped in longer ones, or not at all
+_RUNS_ON = regex.compile(r"(?=\p{Ll}|\p{Lo})")  # the beginning of a line of prose other than the first
+_LONGEST_LINE = 100  # characters; wrapped prose has longer lines
 
 
 def sentence_spans(text: str) -> list[tuple[int, int]]:
-    """Return (start, end) of each sentence of `text`, in characters, in order, without the white space around it."""
+    """Return (start, end) of each sentence of `text`, in characters, in order, without surrounding white space."""
     found, start = [], 0
     for end in (*(match.end() for match in _END.finditer(text)), len(text)):
         sentence = text[start:end]
@@ -53,10 +53,10 @@ def sentence_spans(text: str) -> list[tuple[int, int]]:
 
 
 def unbroken_spans(text: str, most: int = 1000) -> list[tuple[int, int]]:
-    """Return (start, end) of each part of `text` that is read as a whole, in characters, in order.
+    """Return (start, end) of each part of `text` that should not be split, in characters, in order.
 
-    It is a sentence, or a paragraph of short lines that do not run on, as in a poem, a table, a list or code. Of a paragraph with
-    more than `most` characters it is a line.
+    A part is a sentence, or a paragraph of short separate lines (a poem, a table, a list or code). In a paragraph of more than
+    `most` characters it is a line.
     """
     found = []
     for paragraph in _PARAGRAPH.finditer(text):
@@ -71,10 +71,10 @@ def unbroken_spans(text: str, most: int = 1000) -> list[tuple[int, int]]:
 
 
 def sentence_starts(text: str, start: int, end: int) -> dict[int, bool]:
-    """Return where sentences begin in `text[start:end]`, but for the first, and whether each begins a paragraph.
+    """Return the offsets of the sentences in `text[start:end]` except the first, and whether each begins a paragraph.
 
-    A paragraph begins after a blank line that follows a sentence. What follows a heading, or the end of a page in mid-sentence,
-    begins none.
+    A paragraph begins after a blank line that follows a sentence. Text after a heading, or after a page break within a sentence,
+    does not begin one.
     """
     found, before = {}, -1
     for match in _END.finditer(text, start, end):

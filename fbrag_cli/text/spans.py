@@ -9,10 +9,10 @@ Span = tuple[int, int]
 
 
 def joined(spans: Iterable[Span], joins: Callable[[int, int], bool] = ge) -> list[Span]:
-    """Return the spans in order, with each run of spans that overlap or touch as one.
+    """Return the spans in order, with overlapping and touching spans merged.
 
-    joins(end, start): whether a span that begins at `start` is joined to one before it that ends at `end`; `operator.gt` joins
-    only spans that overlap.
+    joins(end, start): whether a span from `start` is merged with the one before it, up to `end`; `operator.gt` merges only
+    overlapping spans.
     """
     found: list[Span] = []
     for start, end in sorted(spans):

@@ -1,4 +1,4 @@
-"""Aligned tables of terminal text. Widths are columns of a terminal, of which a Chinese character takes two."""
+"""Aligned tables for the terminal. Widths are terminal columns; a Chinese character takes two."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from fbrag_cli.text.printable import one_line
 
 
 def align_columns(rows: Sequence[Sequence[str]], right: Container[int] = (), *, gap: int = 2) -> Iterator[str]:
-    """Yield a line for each row, its cells made one printable line each, with `gap` spaces between columns.
+    """Yield one line per row. Each cell becomes one printable line, with `gap` spaces between columns.
 
-    right: the numbers, from 0, of the columns that are aligned on the right. All rows have the same number of cells.
+    right: indices of the right-aligned columns. All rows have the same number of cells.
     """
     safe = [[one_line(cell) for cell in row] for row in rows]
     widths = [max(map(width_of, column)) for column in zip(*safe, strict=True)]
@@ -23,7 +23,7 @@ def align_columns(rows: Sequence[Sequence[str]], right: Container[int] = (), *, 
 
 
 def width_of(text: str) -> int:
-    """Return how many columns of a terminal `text` takes."""
+    """Return the number of terminal columns that `text` takes."""
     from rich.cells import cell_len
 
     return cell_len(text)
@@ -41,7 +41,7 @@ def shorten(text: str, columns: int, *, at_start: bool = False) -> str:
 
 
 def columns_of(stream: TextIO) -> int | None:
-    """Return the columns of the terminal that `stream` is, or COLUMNS; None off a terminal, and where nobody knows them."""
+    """Return the width of the terminal `stream`, or COLUMNS; None if it is not a terminal, or its width is unknown."""
     if not stream.isatty():
         return None
     if (given := os.environ.get("COLUMNS", "")).isdecimal() and int(given):

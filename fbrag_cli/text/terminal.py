@@ -1,4 +1,4 @@
-"""Text on a terminal: broken between words to its width, with styles and links. Off a terminal it is the same without them."""
+"""Text for a terminal: wrapped between words to its width, with styles and links. Elsewhere, the same text without them."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from fbrag_cli.text.printable import printable
 from fbrag_cli.text.spans import Span
 from fbrag_cli.text.table import width_of
 
-#: Styles. Readable on black and on white: no yellow, no cyan. The accent has one meaning: this shows the answer.
+#: Styles, readable on black and on white: no yellow, no cyan. The accent has one meaning: this supports the answer.
 BOLD, DIM, ACCENT, ERROR = "1", "2", "35", "1;31"
 
-_LEAST = 20  # columns of a text beside a margin, in the narrowest terminal
+_LEAST = 20  # minimum columns of text next to a margin
 _STRETCH = re.compile(r"\S+")
 
 
 @dataclass(slots=True)
 class Styled:
-    """A text that is put together from parts, each with a style (SGR codes, "" for none) and the address of a link."""
+    """A text built from parts, each with a style (SGR codes, "" for none) and the URL of a link."""
 
     text: str = ""
     _parts: list[tuple[int, int, str, str]] = field(default_factory=list)
 
     def add(self, text: str, style: str = "", link: str = "") -> Styled:
-        """Append a printable text. Return the whole."""
+        """Append printable text. Return self."""
         start = len(self.text)
         self.text += text
         self._parts.append((start, len(self.text), style, link))
@@ -44,7 +44,7 @@ class Styled:
         return "".join(self._piece(first, last, colored, linked) for first, last in pairwise(sorted(edges)))
 
     def lines(self, columns: int | None, *, margin: str = "", colored: bool = True, linked: bool = True) -> Iterator[str]:
-        """Yield the lines, broken to fit `columns` (None: as they are). margin: before what follows a break."""
+        """Yield the lines, wrapped to fit `columns` (None: unchanged). margin: put before each continuation line."""
         at = 0
         for line in self.text.split("\n"):
             spans = [(at, at + len(line))] if columns is None else wrap_spans(line, at, columns, len(margin))
@@ -62,10 +62,10 @@ class Styled:
 
 
 def wrap_spans(line: str, at: int, columns: int, margin: int = 0) -> list[Span]:
-    """Return (start, end) of the pieces of a line that fit `columns` of a terminal, `at` added to each. At least one piece.
+    """Return (start, end) of the pieces of a line that fit `columns` of a terminal, with `at` added. There is at least one piece.
 
-    A line is cut between words, and only a word that is wider than `columns` is cut itself. A line end is a space.
-    margin: how many columns less every piece but the first has.
+    A line is cut between words; only a word wider than `columns` is cut inside. A line end counts as a space. margin: number of
+    columns by which all pieces but the first are narrower.
     """
     safe = printable(line).replace("\n", " ")
     if width_of(safe) <= columns:
@@ -78,17 +78,17 @@ def wrap_spans(line: str, at: int, columns: int, margin: int = 0) -> list[Span]:
         elif found:
             found += _cut(safe, start, end, rest)
         else:
-            found = _cut(safe, 0, end, columns)  # with the white space that a line begins with
+            found = _cut(safe, 0, end, columns)  # with the white space at the start of a line
     return [(at + start, at + end) for start, end in found] or [(at, at)]
 
 
 def wrap(text: str, columns: int | None, margin: str = "") -> str:
-    """Return a printable text with lines that fit `columns` (None: as it is). margin: before what follows a break."""
+    """Return printable text wrapped to fit `columns` (None: unchanged). margin: put before each continuation line."""
     return "\n".join(Styled(text).lines(columns, margin=margin))
 
 
 def truncate(text: str, columns: int) -> str:
-    """Return a printable line cut between words to fit `columns`, with an ellipsis where anything is left out."""
+    """Return a printable line, cut between words with an ellipsis if it does not fit `columns`."""
     if width_of(text) <= columns:
         return text
     _, end = wrap_spans(text, 0, max(1, columns - 2))[0]
@@ -96,7 +96,7 @@ def truncate(text: str, columns: int) -> str:
 
 
 def wrap_lines(text: str, columns: int | None, margin: str = "") -> Iterator[str]:
-    """Yield the lines of a printable text, broken to fit `columns` (None: as they are). margin: before each line."""
+    """Yield the lines of printable text, wrapped to fit `columns` (None: unchanged). margin: put before each line."""
     room = None if columns is None else max(_LEAST, columns - len(margin))
     return (f"{margin}{line}".rstrip() for line in Styled(text).lines(room))
 
@@ -104,13 +104,13 @@ def wrap_lines(text: str, columns: int | None, margin: str = "") -> Iterator[str
 def _words(line: str) -> Iterator[Span]:
     if line.isascii():
         return (word.span() for word in _STRETCH.finditer(line))
-    from fbrag_cli.text.words import word_spans  # loads tables of all scripts
+    from fbrag_cli.text.words import word_spans  # loads tables for all scripts
 
     return word_spans(line)
 
 
 def _cut(text: str, start: int, end: int, columns: int) -> list[Span]:
-    """Return the pieces of `text[start:end]` that fit `columns`, each at least one character."""
+    """Return the pieces of `text[start:end]` that fit `columns`, each with at least one character."""
     from rich.cells import chop_cells
 
     return list(pairwise(accumulate(map(len, filter(None, chop_cells(text[start:end], columns))), initial=start)))

@@ -1,4 +1,4 @@
-"""Whole words of a text, and other forms of them: what a term alone does not show."""
+"""Whole words of a text, and their other forms, which a term alone does not show."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from operator import eq, gt
 from fbrag_cli.text.spans import joined
 from fbrag_cli.text.words import term_spans
 
-_ALIKE, _LEAST = 0.8, 5  # letters with which two forms of a word begin: of the longer one, and at least
+_ALIKE, _LEAST = 0.8, 5  # common first letters of two forms of a word: share of the longer one, and minimum
 
 
 def word_terms(text: str, languages: Sequence[str] = ("en",)) -> Iterator[tuple[int, int, frozenset[str]]]:
@@ -27,19 +27,19 @@ def word_terms(text: str, languages: Sequence[str] = ("en",)) -> Iterator[tuple[
 
 
 def beginning(term: str) -> str:
-    """Return the first letters of a term that no other form of its word may lack."""
+    """Return the first letters of a term, which all other forms of its word share."""
     return term[: max(_LEAST, ceil(_ALIKE * len(term)))]
 
 
 def are_alike(term: str, other: str) -> bool:
-    """Return whether two terms are spellings or forms of one word that the stemmer keeps apart: "practic" and "practis"."""
+    """Return whether two terms are forms of one word that the stemmer does not unify: "practic" and "practis"."""
     longer = max(term, other, key=len)
     common = sum(takewhile(bool, map(eq, term, other)))
     return len(longer) >= _LEAST and common >= len(beginning(longer)) and (term + other).isalpha()
 
 
 def is_name(word: str) -> bool:
-    """Return whether a word may be a name by its capital, or is a number."""
+    """Return whether a word may be a name because of its capital, or is a number."""
     return word[:1].isupper() or is_number(word)
 
 

@@ -22,12 +22,12 @@ from fbrag_cli.text.sentences import sentence_starts
 
 _PERSIAN = str.maketrans("يىك", "ییک")
 _STRETCH, _NO_SPACE = re.compile(r"\S+"), re.compile(r"\S")
-_AROUND = ".,;:!?'\"()[]{}<>*/-–—…“”‘’«»"  # often beside a word
+_AROUND = ".,;:!?'\"()[]{}<>*/-–—…“”‘’«»"  # often next to a word
 _LONGEST_CACHED = 40  # characters; a longer stretch without spaces is not cached in a table of terms
 _MOST_CACHED = 1 << 18  # stretches
 _MOST_WORDS = 1 << 30  # in a chunk
-_LONGEST_MEAN = 30  # characters a word in a chunk, with the spaces: prose has 6, code 10, CSV and minified JSON far more
-_NEVER_CUT = 1000  # characters: a chunk of a few words may hold a long address
+_LONGEST_MEAN = 30  # characters per word of a chunk, with spaces: prose has 6, code 10, CSV and minified JSON far more
+_NEVER_CUT = 1000  # characters: a chunk of a few words may contain a long URL
 _PLACES = tuple(re.compile(pattern, re.DOTALL) for pattern in (r".*\n", r".*\s", r".*[,;]", r".*"))  # to cut at, best first
 
 # 1. Scripts without spaces: Line_Break=SA is Unicode's list of the South East Asian ones.
@@ -37,7 +37,7 @@ _SOUTH_EAST = rf"[\p{{LB=SA}}--[{_MARK}]]"
 _RUN = rf"(?P<run>(?:{_HAN_KANA}[{_MARK}]*+)++|{_SOUTH_EAST}[\p{{LB=SA}}\p{{GCB=Extend}}]*+)"
 
 # 2. All others: rules WB4 to WB13 of UAX #29. regex's own boundaries, (?w)\b, are as fast and find the same words in our texts,
-# but break WB4 beside punctuation: they split "café’s" with a combining accent, and 0.6 % of random strings that test the rules.
+# but break WB4 next to punctuation: they split "café’s" with a combining accent, and 0.6% of random strings that test the rules.
 _LETTER, _HEBREW = r"[\p{WB=ALetter}\p{WB=Hebrew_Letter}]", r"\p{WB=Hebrew_Letter}"
 _DIGIT = r"\p{WB=Numeric}"
 _INSIDE = rf"[\p{{WB=ALetter}}{_HEBREW}{_DIGIT}\p{{WB=ExtendNumLet}}]++"
@@ -55,7 +55,7 @@ _WORD = regex.compile(
     regex.V1,
 )
 
-# 3. Inside a word: an abbreviation is one term ("U.S.A"), "example.com" and "end.Then" two; a Korean ending leaves "GPU" alone.
+# 3. Inside a word: an abbreviation is one term ("U.S.A"), "example.com" and "end.Then" are two; "GPU" loses a Korean ending.
 _ABBREVIATION = regex.compile(r"\p{L}(?:\.\p{L})+")
 _COMPOUND = regex.compile(r"[.:．：\p{Hangul}]")
 _BASE, _TRAILING = rf"[\w--[{_MARK}\p{{Cf}}\p{{Hangul}}]]", rf"[{_MARK}\p{{Cf}}]"
@@ -72,7 +72,7 @@ _LEFT_OUT = regex.compile(r"\p{DI}|\u0640|[\p{Mn}&&[\p{Arabic}\p{Hebrew}\u064b-\
 _AND_THE = regex.compile("^وال")
 _ACCENTED = regex.compile(r"(\p{Latin})\p{Mn}+")
 _GROUPED = regex.compile(r"(?<=\d)[.,'](?=(?:\d{3})+(?!\d))")  # the separators of "1,000,000"
-# NFKC sorts a run of marks in a time that grows with the square of its length. Unicode sets the limit that is safe (UAX #15).
+# NFKC takes quadratic time to sort a run of marks. Unicode defines a safe limit (UAX #15).
 _MOST_MARKS = 30
 _MORE_MARKS = regex.compile(r"([\p{M}\uff9e\uff9f]{30})[\p{M}\uff9e\uff9f]+")
 
@@ -93,10 +93,10 @@ _FAR = re.compile(
 
 
 def terms(text: str, languages: Sequence[str] = ("en",), spoken: str = "") -> list[str]:
-    """Return the terms of `text` in order, repeated as often as they occur: those of `term_spans`, but faster.
+    """Return the terms of `text` in order, with repetitions: the same as `term_spans`, but faster.
 
-    languages: as for `term_spans`. spoken: the language of the text, where `languages` has others too. Its function words have
-    no term in them either: "the" is rare in a French document, but no reason to select it.
+    languages: as for `term_spans`. spoken: the language of the text, if `languages` has others as well. Its function words have
+    no term in those either: "the" is rare in a French document, but no reason to select it.
     """
     return list(chain.from_iterable(map(_table(tuple(languages), spoken).__getitem__, text.split())))
 
@@ -104,8 +104,8 @@ def terms(text: str, languages: Sequence[str] = ("en",), spoken: str = "") -> li
 def term_spans(text: str, languages: Sequence[str] = ("en",)) -> Iterator[tuple[int, int, str]]:
     """Yield (start, end, term) for each term of `text`, by ascending start; offsets are in characters.
 
-    languages: ISO 639-1 codes; "" for an unknown one. With several, a word has a term for each language, each distinct term once,
-    that of the first language first. The spans of pairs of characters overlap.
+    languages: ISO 639-1 codes; "" for an unknown one. With several, a word has one term per language, in their order, without
+    duplicates. The spans of character pairs overlap.
     """
     for start, end, paired in _pieces(text):
         piece = text[start:end]
@@ -132,7 +132,7 @@ def term_of(word: str, language: str = "en") -> str:
 
 
 def word_spans(text: str) -> Iterator[tuple[int, int]]:
-    """Yield (start, end) for each word of `text` by which chunks are measured, with the punctuation beside it."""
+    """Yield (start, end) for each word of `text` as counted in chunks, with adjacent punctuation."""
     spaced = _puts_spaces(text)
     for found in _STRETCH.finditer(text):
         if spaced or found.group().isascii():
@@ -144,14 +144,14 @@ def word_spans(text: str) -> Iterator[tuple[int, int]]:
 def cut(text: str, n_words: int, header: Callable[[int], str] | None = None) -> list[tuple[int, int, int]]:
     """Return (start, end, words) for each chunk of about `n_words` words of `text`, in order; the last may be shorter.
 
-    A chunk ends where a sentence ends, at most a tenth of `n_words` before or after them: preferably at the end of a paragraph,
-    else as near to `n_words` as it can. Where no sentence ends there, it has exactly `n_words`. Chunks hold every word once.
-    header: returns the header of the table in whose rows an offset is, or ""; there a chunk ends with a row, not a sentence.
-    But a chunk of more than 30 characters a word is cut again, at the end of a line if it has any, and 30 count as a word there.
+    A chunk ends with a sentence, up to a tenth of `n_words` before or after `n_words`: preferably at the end of a paragraph, else
+    as near to `n_words` as possible. If no sentence ends there, it has exactly `n_words`. Every word is in one chunk. header:
+    returns the header of the table that contains an offset, or ""; in a table a chunk ends with a row, not a sentence. A chunk of
+    more than 30 characters per word is cut again, at the end of a line if it has one; there 30 characters count as a word.
     """
     n_words = min(n_words, _MOST_WORDS)
     slack = n_words // 10
-    skipped, size = n_words - slack - 1, 2 * slack + 2  # a window: the words that may be a chunk's last, and one more
+    skipped, size = n_words - slack - 1, 2 * slack + 2  # a window: the words that may end a chunk, and one more
     spans = None if _puts_spaces(text) else list(word_spans(text))
     chunks: list[tuple[int, int, int]] = []
     n_cut, start = 0, len(text) - len(text.lstrip())
@@ -174,7 +174,7 @@ def _shortened(text: str, start: int, end: int, words: int, n_words: int) -> Ite
         yield start, end, words
         return
     while start < end:
-        size = -((start - end) // -((start - end) // most))  # of parts as many as it takes, of equal size
+        size = -((start - end) // -((start - end) // most))  # as many parts as needed, of equal size
         places = (place.match(text, start + size // 2, start + size) for place in _PLACES)
         last = end if end - start <= most else next(found.end() for found in places if found)
         part = text[start:last].rstrip()
@@ -199,7 +199,7 @@ def _stretches(n: int) -> re.Pattern[str]:
 
 
 def _last_word(text: str, window: list[tuple[int, int]], *, rows: bool) -> int:
-    """Return the position of the word in `window` after which to cut. The nearer to the middle the better; never the last."""
+    """Return the position of the word in `window` after which to cut: as near to the middle as possible, never the last."""
     middle = len(window) // 2 - 1
     starts = {start: True for (_, end), (start, _) in pairwise(window) if "\n" in text[end:start]} if rows else {}
     starts = starts or sentence_starts(text, window[0][0], window[-1][1])
@@ -253,7 +253,7 @@ def _pieces(text: str) -> Iterator[tuple[int, int, bool]]:
 
 
 def _pairs(run: str) -> list[str]:
-    """Return a term for each two neighbouring clusters of `run`, or the only cluster."""
+    """Return a term for each two adjacent clusters of `run`, or the only cluster."""
     if not is_normalized("NFKC", run) or _MARKED.search(run):
         return [term for _, _, term in _pair_spans(run)]
     return list(map(add, run, run[1:])) if len(run) > 1 else [run]
@@ -270,7 +270,7 @@ def _pair_spans(run: str) -> Iterator[tuple[int, int, str]]:
 
 
 def _folded(word: str, language: str) -> str:
-    """Return the one spelling of a word for all its variants: in case, compatibility forms, and optional marks."""
+    """Return one spelling of a word for all its variants in case, compatibility forms and optional marks."""
     if word.isascii():
         folded = word.lower() if language != "tr" else word.replace("I", "ı").lower()
     else:
@@ -280,11 +280,11 @@ def _folded(word: str, language: str) -> str:
             word = _MORE_MARKS.sub(r"\1", word)
         folded = normalize("NFKC", normalize("NFKC", word).casefold()).replace("’", "'")
         folded = _LEFT_OUT.sub("", folded)
-        if language == "en":  # an accent is a matter of taste there: "naïve", "café"
+        if language == "en":  # accents are optional in English: "naïve", "café"
             folded = normalize("NFC", _ACCENTED.sub(r"\1", normalize("NFD", folded)))
         if language == "ar" and len(folded) > 5:  # Snowball removes "the", but not "and the"
             folded = _AND_THE.sub("ال", folded)
-        if language in ("fa", "ur"):  # typed on Arabic keyboards as well
+        if language in ("fa", "ur"):  # also typed on Arabic keyboards
             folded = folded.translate(_PERSIAN)
         if not folded.isascii() and any(map(str.isdecimal, folded)):
             folded = "".join(str(digit(c)) if c.isdecimal() else c for c in folded)

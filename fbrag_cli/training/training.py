@@ -1,4 +1,4 @@
-"""The base of all trainings, as `Method` is that of all methods: settings that make the options, and the way to run it."""
+"""The base class of all trainings, like `Method` for methods: settings, which become options, and the run."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ if TYPE_CHECKING:
 
 
 def option(default: Any, help: str, **about: Any) -> Any:
-    """A field that is an option of one training, and of no environment variable. about: fields of `Setting`."""
+    """Declare a field that is an option of one training, without an environment variable. about: fields of `Setting`."""
     return knob(default, help, group="Training", variables=(), **about)
 
 
 def folder(default: str) -> Any:
-    """A field that names the folder of what is made."""
-    return knob(default, "folder of what is made", flags=("-o", "--output"), group="Output", metavar="FOLDER")
+    """Declare the field that names the output folder."""
+    return knob(default, "output folder", flags=("-o", "--output"), group="Output", metavar="FOLDER")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Training:
-    """Trains the small parts of a method for a language model, which stays as it is. Its fields are settings.
+    """Trains the components of a method for a language model, which is not changed. Its fields are settings.
 
-    output: folder of what is made. name: word after `fbrag train`. example: a command line without `fbrag train`. help: text of
-    --help. first: options that --help shows, beside those of all trainings. is_parallel: whether it takes --parallel.
+    output: output folder. name: word after `fbrag train`. example: a command line without `fbrag train`. help: text of --help.
+    first: options that --help shows besides the common ones. is_parallel: whether it has --parallel.
     """
 
     output: str
@@ -42,13 +42,13 @@ class Training:
     is_parallel: ClassVar[bool] = False
 
     def check(self) -> None:
-        """Raise FbragError `usage` for settings that exclude each other, or where a package is missing."""
+        """Raise FbragError `usage` for conflicting settings, or if a package is missing."""
         if missing := [name for name in ("torch", "transformers", "peft", "gguf") if find_spec(name) is None]:
-            raise FbragError("usage", f"training needs {', '.join(missing)}", extra("train"))
+            raise FbragError("usage", f"not installed: {', '.join(missing)} (needed for training)", extra("train"))
 
     def check_rows(self, material: Material) -> None:
-        """Raise FbragError `usage` where the rows cannot be enough."""
+        """Raise FbragError `usage` if the rows cannot be enough."""
 
     def run(self, work: Work) -> None:
-        """Train the parts, and write them to the folder. A training that was stopped goes on."""
+        """Train the components, and write them to the folder. Resumes a stopped training."""
         raise NotImplementedError

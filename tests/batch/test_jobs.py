@@ -43,7 +43,7 @@ def test_a_line_that_is_too_long_for_csv(tmp_path: Path) -> None:
     line = "x" * 140_000
     assert read_questions(file(tmp_path, "q.txt", line)) == [Job((), "1", line)]
     for read, name in ((read_questions, "q.csv"), (read_jobs, "jobs")):
-        with pytest.raises(FbragError, match="line 1: no column is named question, only none"):
+        with pytest.raises(FbragError, match=r'line 1: no "question" column \(columns: none\)'):
             read(file(tmp_path, name, line))
 
 
@@ -60,7 +60,7 @@ def test_a_file_that_is_none_is_for_stdin(tmp_path: Path) -> None:
 
 
 def test_an_id_that_is_the_number_of_another_row(tmp_path: Path) -> None:
-    with pytest.raises(FbragError, match="line 3: the id 1 is that of line 2") as raised:
+    with pytest.raises(FbragError, match="line 3: id 1 is also on line 2") as raised:
         read_questions(file(tmp_path, "q.csv", "question,id\nWho?,\nWhy?,1\n"))
     assert "its number" in str(raised.value.hint)
 
@@ -86,19 +86,19 @@ def test_jobs_name_their_documents(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "told"),
     [
-        ("q.csv", "id,text\n1,Who?\n", "line 1: no column is named question, only id, text"),
-        ("q.csv", "question,id\nWho?,1\n,2\n", "line 3: it has no question"),
+        ("q.csv", "id,text\n1,Who?\n", 'line 1: no "question" column (columns: id, text)'),
+        ("q.csv", "question,id\nWho?,1\n,2\n", "line 3: missing question"),
         ("q.csv", 'question,id\n"Who?,1\n', "line 2: unexpected end of data"),
         ("q.csv", "question\nWho?,when?\n", "line 2: 2 values for 1 columns"),
-        ("q.csv", "question,id\nWho?,1\nWhy?,1\n", "line 3: the id 1 is that of line 2"),
-        ("q.jsonl", '{"question":"Who?"}\n{"question":', "line 2: not JSON"),
+        ("q.csv", "question,id\nWho?,1\nWhy?,1\n", "line 3: id 1 is also on line 2"),
+        ("q.jsonl", '{"question":"Who?"}\n{"question":', "line 2: invalid JSON"),
         ("q.jsonl", '["Who?"]', "line 1: not an object"),
-        ("q.json", '[{"question":"Who?"},{"question":"Why?"}]', "line 1: a JSON array"),
-        ("q.json", '[\n  "Who?",\n  "Why?"\n]', "line 1: a JSON array"),
-        ("q.jsonl", '{"question":5}', "line 1: it has no question"),
-        ("q.jsonl", '{"question":"Who?","answers":[{}]}', "line 1: answers have to be text"),
-        ("q.txt", "# nothing yet\n", "holds no question"),
-        ("q.txt", "", "holds no question"),
+        ("q.json", '[{"question":"Who?"},{"question":"Why?"}]', "line 1: expected one JSON object per line"),
+        ("q.json", '[\n  "Who?",\n  "Why?"\n]', "line 1: expected one JSON object per line"),
+        ("q.jsonl", '{"question":5}', "line 1: missing question"),
+        ("q.jsonl", '{"question":"Who?","answers":[{}]}', "line 1: answers must be text"),
+        ("q.txt", "# nothing yet\n", "no questions in"),
+        ("q.txt", "", "no questions in"),
     ],
 )
 def test_a_mistake_is_told_with_its_line(tmp_path: Path, name: str, text: str, told: str) -> None:
@@ -106,16 +106,16 @@ def test_a_mistake_is_told_with_its_line(tmp_path: Path, name: str, text: str, t
     with pytest.raises(FbragError) as raised:
         read_questions(path)
     assert raised.value.code == "usage"
-    assert raised.value.message.startswith(path)
+    assert path in raised.value.message
     assert told in raised.value.message
 
 
 def test_a_job_without_a_document(tmp_path: Path) -> None:
-    with pytest.raises(FbragError, match="line 2: it names no document"):
+    with pytest.raises(FbragError, match="line 2: missing document"):
         read_jobs(file(tmp_path, "jobs.csv", "document,question\n,Who?\n"))
 
 
 @pytest.mark.parametrize("wrong", ["0/3", "4/3", "1", "a/b", "1/0", "1/" + "9" * 5000])
 def test_a_shard_that_is_none_is_refused(wrong: str) -> None:
-    with pytest.raises(FbragError, match="not a part of the rows"):
+    with pytest.raises(FbragError, match="expected I/N"):
         shard([], wrong)

@@ -16,7 +16,9 @@ from fbrag_cli.generation.build import versions
 def test_rows_with_a_setting_that_is_gone_are_refused_by_its_name() -> None:
     settings = {"method": "fb-rag", "select": 5}
     row = {"settings": {**settings, "fusion": "raw"}, "versions": versions(), "sha256": None, "document": "a.txt", "id": "1"}
-    with pytest.raises(FbragError, match=r"^out\.jsonl holds rows of other settings: fusion \(raw\) is gone$") as refused:
+    with pytest.raises(
+        FbragError, match=r"^out\.jsonl was written with other settings \(fusion \(was raw\) is no longer set\)$"
+    ) as refused:
         earlier([row | {"status": "answered", "question": "Who?"}], settings, "out.jsonl")
     assert refused.value.code == "usage"
 
@@ -25,7 +27,7 @@ def test_rows_with_a_setting_that_is_gone_are_refused_by_its_name() -> None:
 def test_rows_whose_checksum_is_none_are_refused(sha256: object) -> None:
     settings = {"method": "fb-rag"}
     row = {"settings": settings, "versions": versions(), "document": "a.txt", "id": "1", "status": "answered", "question": "Who?"}
-    with pytest.raises(FbragError, match="lack a part"):
+    with pytest.raises(FbragError, match="some rows are incomplete"):
         earlier([row | {"sha256": sha256}], settings, "out.jsonl")
 
 

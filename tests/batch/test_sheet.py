@@ -42,7 +42,7 @@ def test_a_sheet_without_its_rows_is_refused_unless_it_is_restarted(path: Path, 
     path.write_text(f"{mark}{HEAD}1,a.txt\n", "utf-8")
     if left is not None:
         rows_of(str(path)).write_text(left)
-    with pytest.raises(FbragError, match=r"answers\.jsonl, which they are made from, is missing or empty") as raised:
+    with pytest.raises(FbragError, match=r"answers\.jsonl is missing or empty") as raised:
         check_sheet(str(path), restart=False)
     assert raised.value.code == "usage"
     assert "--restart" in str(raised.value.hint)
@@ -67,9 +67,9 @@ def test_a_file_that_is_no_sheet_is_never_replaced(path: Path, text: str, restar
     """It may hold a person's notes."""
     path.write_text(text, "utf-8")
     rows_of(str(path)).write_text(ROWS)
-    with pytest.raises(FbragError, match="is no CSV of this run's rows") as raised:
+    with pytest.raises(FbragError, match="is not a CSV of fbrag batch") as raised:
         check_sheet(str(path), restart=restart)
-    assert (raised.value.code, raised.value.hint) == ("usage", "choose another -o FILE")
+    assert (raised.value.code, raised.value.hint) == ("usage", "use another -o FILE")
 
 
 FORMULAS = ['=HYPERLINK("http://a.b","x")', "+1+1", "-2+3", "@SUM(A1)", "\t=1", " =1", "\n=1", "\uff1d1"]

@@ -52,7 +52,7 @@ def test_a_page_and_a_wide_table_of_all_rows(fbrag: Run, folder: Path) -> None:
         for more in (("--limit", "3"), ()):
             done = fbrag(*arguments, *more)
             assert done.returncode == 0, done.stderr
-    assert "4 rows, 3 of them before" in done.stderr
+    assert "4 rows (3 from an earlier run)" in done.stderr
     documents = [f"contracts/{name}" for name in CLAUSES]
     found = table(folder / "contracts" / "wide.csv")
     assert [line[0] for line in found] == ["document \\ question", *documents]
@@ -111,10 +111,10 @@ def test_a_contract_is_no_page(fbrag: Run, folder: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        ("-o a.csv --wide a.jsonl", "--wide a.jsonl is the file of another output"),
-        ("-o a.csv --html ./a.csv", "--html ./a.csv is the file of another output"),
-        ("-o a.csv --html b --wide ./b", "--wide ./b is the file of another output"),
-        ("-o a.csv --html -", "--html -: stdout carries the rows"),
+        ("-o a.csv --wide a.jsonl", "--wide a.jsonl is already used for another output"),
+        ("-o a.csv --html ./a.csv", "--html ./a.csv is already used for another output"),
+        ("-o a.csv --html b --wide ./b", "--wide ./b is already used for another output"),
+        ("-o a.csv --html -", "--html cannot write to stdout, which has the rows"),
         ("-o a.csv --html contracts", "contracts cannot be written: it is a folder"),
     ],
 )
@@ -139,7 +139,7 @@ def test_ctrl_c_says_what_is_there_and_how_it_goes_on(folder: Path, clean_enviro
     assert run.returncode == 130, told
     n_rows = len(table(folder / "out.csv")) - 1
     assert n_lines(folder / "out.jsonl") == n_rows
-    assert f"stopped: {n_rows} of 400 rows are in out.csv; the same command goes on" in told
+    assert f"stopped: {n_rows} of 400 rows written to out.csv. Run the same command to resume" in told
     page = lxml.html.fromstring((folder / "out.html").read_text("utf-8"))
     assert len(page.xpath("//article")) == n_rows
     assert f"{400 - n_rows} not asked yet" in page.xpath("//p[@class='counts']")[0].text_content()

@@ -41,8 +41,8 @@ def test_the_table_names_units_and_memory(fbrag: Run, smollm2: object) -> None:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (("--tokens", "many"), "'many' is no number of tokens"),
-        (("--max", "prefill=3"), "'prefill=3' is not NAME=SECONDS"),
+        (("--tokens", "many"), "expected numbers of tokens, got 'many'"),
+        (("--max", "prefill=3"), "expected NAME=SECONDS, got 'prefill=3'"),
         ((INQUIRY, INQUIRY), "one document"),
     ],
 )

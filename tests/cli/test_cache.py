@@ -80,7 +80,7 @@ def test_a_cache_that_is_not_there_is_empty_and_stays_so(fbrag: Run, tmp_path: P
 def test_clear_needs_a_yes(fbrag: Run, here: Environ, cache: Cache) -> None:
     done = fbrag("cache", "clear", env=here)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.splitlines()[1] == "hint: add -y"
+    assert done.stderr.splitlines()[1] == "hint: pass -y to confirm"
     assert sum(count for count, _ in cache.size().values()) == 3
     done = fbrag("cache", "clear", "-y", env=here)
     assert (done.returncode, done.stdout, done.stderr) == (0, "1230\n", "")
@@ -122,7 +122,7 @@ def test_clear_asks_on_a_terminal(clean_environment: Environ, here: Environ, cac
     said = b""
     while not said.endswith(b"[y/N] "):
         said += os.read(terminal, 1024)
-    assert said.startswith(b"delete 1 entry (1 kB) of ")
+    assert said.startswith(b"delete 1 entry (1 kB) from ")
     os.write(terminal, answer.encode() + b"\n")
     out, _ = process.communicate(timeout=30)
     os.close(terminal)
@@ -137,10 +137,10 @@ def test_clear_asks_on_a_terminal(clean_environment: Environ, here: Environ, cac
         (["clear", "-y", "--older-than", "3x"], "--older-than 3x"),
         (["clear", "-y", "--older-than", "30"], "30d"),
         (["clear", "-y", "--older-than", "-1d"], "-1d"),
-        (["clear", "-y", "--older-than", "9" * 400 + "d"], "is no time"),
+        (["clear", "-y", "--older-than", "9" * 400 + "d"], "expected a duration"),
         (["clear", "-y", "--kind", "documnets"], "did you mean documents?"),
         (["clear", "-y", "--kind", "scores"], "corpora, documents"),
-        (["clear", "-y", "--kind", "../.."], "there is no kind"),
+        (["clear", "-y", "--kind", "../.."], "unknown cache kind"),
         (["clear", "-y", "everything"], "everything"),
         (["clear", "-y", "--kid", "corpora"], "--kind"),
         (["cler"], "clear"),
@@ -162,7 +162,7 @@ def test_a_folder_that_is_something_else_is_an_error_and_left_alone(fbrag: Run, 
     for folder, why in (("work", "not empty"), ("work/thesis.txt", "Not a directory")):
         done = fbrag("cache", *arguments, env={"FBRAG_CACHE_DIR": str(tmp_path / folder)})
         assert (done.returncode, done.stdout) == (2, "")
-        assert done.stderr.startswith(f"error: {tmp_path / folder} is not used as a cache: ")
+        assert done.stderr.startswith(f"error: {tmp_path / folder} cannot be the cache: ")
         assert why in done.stderr
         assert "hint: set FBRAG_CACHE_DIR" in done.stderr
     assert [path.name for path in (tmp_path / "work").iterdir()] == ["thesis.txt"]

@@ -119,7 +119,7 @@ def _read_until(terminal: int, expected: str) -> None:
 
 def test_zsh_gets_words_with_their_help(fbrag: Run) -> None:
     done = fbrag(env={"_FBRAG_COMPLETE": "complete_zsh", "_TYPER_COMPLETE_ARGS": "fbrag mod"})
-    assert done.stdout.startswith('_arguments \'*: :(("models":"Fetch, list, verify and delete models')
+    assert done.stdout.startswith('_arguments \'*: :(("models":"Download, list, verify and delete models')
     assert done.stderr == ""
     files = fbrag(env={"_FBRAG_COMPLETE": "complete_zsh", "_TYPER_COMPLETE_ARGS": "fbrag ask bo"})
     assert files.stdout == "_files\n"
@@ -154,8 +154,8 @@ def test_a_start_file_that_cannot_be_written_is_an_error(fbrag: Run, tmp_path: P
     (tmp_path / ".bashrc").mkdir()
     done = fbrag("--install-completion", "bash", env={"HOME": str(tmp_path)})
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("error: tab completion for bash cannot be installed: ")
-    assert done.stderr.splitlines()[1:] == ["hint: put it there yourself: fbrag --show-completion bash"]
+    assert done.stderr.startswith("error: could not install tab completion for bash: ")
+    assert done.stderr.splitlines()[1:] == ["hint: install it by hand: fbrag --show-completion bash"]
 
 
 @pytest.mark.parametrize(

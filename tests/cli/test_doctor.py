@@ -87,7 +87,7 @@ def test_broken_things_are_findings_and_exit_1(fbrag: Run, smollm2: Path, tmp_pa
     assert {name for name, check in checks.items() if check["status"] == "fail"} == {
         *("small model runs", "large model", "config", "environment"),
     }
-    assert "the header of cut.gguf cannot be read" in checks["small model runs"]["finding"]
+    assert "could not read the header of cut.gguf" in checks["small model runs"]["finding"]
     assert "qwen2.5-coder-1.5b" in checks["large model"]["fix"]
     assert f"{config}, line 1" in checks["config"]["finding"]
     assert 'FBRAG_SAMPLES is "many"' in checks["environment"]["finding"]
@@ -108,7 +108,7 @@ def test_a_model_that_kills_its_process(
     crash = child(f"import os; print('loading', flush=True); os.kill(os.getpid(), {int(number)})")
     monkeypatch.setattr(probe, "command", lambda *arguments: crash)
     found = checks.answer("small model runs", ModelFile("m", Path("m.gguf"), None, None), situation)
-    assert (found.status, found.finding) == ("fail", f"m: the child process died: killed by {number.name}")
+    assert (found.status, found.finding) == ("fail", f"m: the process that ran it died: killed by {number.name}")
     assert fix in str(found.fix)
 
 
@@ -177,7 +177,7 @@ def test_devices(situation: DoctorInput) -> None:
     assert checks.devices(blind, situation, nvidia=True).status == "warn"
     assert checks.devices(blind, replace(situation, probe_gpu=False), nvidia=True).status == "ok"
     hidden = replace(situation, environ={"CUDA_VISIBLE_DEVICES": ""})
-    assert "hides every GPU" in checks.devices(blind, hidden, nvidia=True).finding
+    assert "hides all GPUs" in checks.devices(blind, hidden, nvidia=True).finding
 
 
 def test_the_build_for_this_cpu_and_a_portable_one(situation: DoctorInput) -> None:
@@ -185,7 +185,7 @@ def test_the_build_for_this_cpu_and_a_portable_one(situation: DoctorInput) -> No
     assert native == Check("cpu", "ok", "built for this CPU (AVX2, AVX512)")
     portable = report(system_info="CPU : SSE3 = 1 | AVX = 1 | AVX2 = 1 | FMA = 1 | ")
     slow = checks.cpu(portable, {"avx", "avx2", "fma", "avx512f"}, situation)
-    told = "this CPU has AVX512 too, with which prompts are read 1.8 times as fast"
+    told = "This CPU also has AVX512; a native build reads prompts 1.8 times as fast"
     assert slow.finding == f"portable build (AVX, AVX2, FMA): {told}"
     assert 'CMAKE_ARGS="-DGGML_NATIVE=on" ' in str(slow.fix)
     fits = checks.cpu(portable, {"avx", "avx2", "fma"}, situation)  # all that this CPU has
@@ -258,7 +258,7 @@ def test_a_folder_of_models_that_cannot_be_written(situation: DoctorInput, monke
     assert checks.disk(situation).status == "ok"
     monkeypatch.setattr("os.access", lambda path, mode: False)  # the tests may run as root, who may write everywhere
     found = checks.disk(situation)
-    assert (found.status, "cannot be written" in found.finding, "FBRAG_MODELS_DIR" in str(found.fix)) == ("warn", True, True)
+    assert (found.status, "is not writable" in found.finding, "FBRAG_MODELS_DIR" in str(found.fix)) == ("warn", True, True)
 
 
 def test_a_user_without_a_home(situation: DoctorInput, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -266,5 +266,5 @@ def test_a_user_without_a_home(situation: DoctorInput, monkeypatch: pytest.Monke
     monkeypatch.setattr(checks, "cache_dir", lambda: nowhere)
     homeless = replace(situation, models_dir=nowhere / "models", config_file=ConfigFile(nowhere / "config.toml", named=False))
     for found in (checks.cache(homeless), checks.disk(homeless)):
-        assert (found.status, "has no home folder" in found.finding) == ("warn", True)
-    assert checks.config(homeless) == Check("config", "ok", "none: this user has no home folder, and none is needed")
+        assert (found.status, "has no home directory" in found.finding) == ("warn", True)
+    assert checks.config(homeless) == Check("config", "ok", "none (optional; this user has no home directory)")

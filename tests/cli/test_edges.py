@@ -70,7 +70,7 @@ def _one_error(done: subprocess.CompletedProcess[str], code: int, said: str) -> 
 @pytest.mark.parametrize("buffered", [True, False])
 def test_stdout_that_cannot_be_written_is_exit_5(shell: Shell, arguments: str, buffered: bool) -> None:
     done = shell(f"PYTHONUNBUFFERED={'' if buffered else 1} $fbrag {arguments} > /dev/full")
-    _one_error(done, 5, "stdout cannot be written: No space left on device")
+    _one_error(done, 5, "could not write to stdout: No space left on device")
 
 
 @pytest.mark.parametrize(("arguments", "code"), [("ask --dry-run fine.txt Who?", 0), ("ask missing.txt Who?", 3), ("--help", 0)])
@@ -323,7 +323,7 @@ def test_nohup_is_obeyed(clean_environment: Environ, tmp_path: Path) -> None:
         ("class Panic(BaseException): pass\nfault = Panic('in Rust')", 70, "internal error (Panic)"),
         ("fault = ValueError('no')", 70, "internal error (ValueError)"),
         ("fault = MemoryError()", 5, "out of memory"),
-        ("fault = OSError(24, 'Too many open files')", 5, "too many files are open"),
+        ("fault = OSError(24, 'Too many open files')", 5, "too many open files"),
         ("fault = ImportError('libz.so: failed to map segment from shared object')", 5, "out of memory"),
     ],
 )

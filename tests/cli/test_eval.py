@@ -200,7 +200,7 @@ def test_an_embedding_model_that_is_not_there_is_told(fbrag: Run, smollm2: Path)
         (("DATA", "--method", "vanilla", "--compare", "nothing"), "--compare"),
         (
             ("DATA", "--method", "vanilla", "--set", "select=3,5", "--compare", "vanilla"),
-            "several configurations are called vanilla",
+            "several configurations match 'vanilla'",
         ),
         (("DATA", "--method", "vanilla", "--compare", str(QUESTIONS)), "line 1: schema is"),
     ],

@@ -26,7 +26,7 @@ def test_the_model_answers_and_is_named(fbrag: Run) -> None:
         told = json.loads(done.stdout)
         assert told["models"]["large"]["name"] == f"{server.address}#qwen3.5:4b"
         assert done.stderr.count(f"local: Ollama at 127.0.0.1:{server.port} (qwen3.5:4b)") == 1
-        assert "the text goes to" not in done.stderr
+        assert "sending document text to" not in done.stderr
         assert done.stderr.splitlines()[-1].endswith(f"· Ollama at 127.0.0.1:{server.port} (qwen3.5:4b)")
         n_sent = len(server.chats)
         again = fbrag("ask", INQUIRY, QUESTION, "--json", "--exit-zero", *FEW, *LOCAL, env=here(server))
@@ -54,7 +54,7 @@ def test_nobody_is_an_error_that_says_what_to_do(fbrag: Run) -> None:
     done = fbrag("ask", INQUIRY, QUESTION, *FEW, *LOCAL, env=gone)
     assert (done.returncode, done.stdout) == (4, "")
     assert done.stderr.startswith(
-        f"error: local: found no server with a chat model on the ports {server.port} (Ollama), 1234 (LM Studio)"
+        f"error: local: no server with a chat model found on ports {server.port} (Ollama), 1234 (LM Studio)"
     )
     assert "fbrag models pull" in done.stderr
 
@@ -63,7 +63,7 @@ def test_nothing_runs_before_it_is_known_what_local_means(fbrag: Run) -> None:
     with ollama("m", loaded={"m": 8192}) as server:
         done = fbrag("ask", INQUIRY, QUESTION, *FEW, "--small", "local", "--large", "local#other", env=here(server))
         assert (done.returncode, server.chats) == (4, [])
-        assert "local: there is no model other, but Ollama at" in done.stderr
+        assert "local: unknown model other; available: Ollama at" in done.stderr
 
 
 def test_local_is_a_value_of_the_configuration_of_batch_and_of_doctor(fbrag: Run, tmp_path: Path) -> None:
@@ -76,7 +76,7 @@ def test_local_is_a_value_of_the_configuration_of_batch_and_of_doctor(fbrag: Run
         assert done.returncode in (0, 1), done.stderr
         written = "".join(path.read_text() for path in tmp_path.glob("answers*"))
         assert f"{server.address} m" in written, written
-        assert fbrag("models", "pull", env=here(server)).stderr.startswith("nothing to fetch")
+        assert fbrag("models", "pull", env=here(server)).stderr.startswith("nothing to download")
         doctor = fbrag("doctor", "--offline", "--no-gpu-probe", env=here(server))
         assert f"model servers     Ollama at 127.0.0.1:{server.port} (m): --large local --small local" in doctor.stdout
         assert f"{server.address} answers: m, 8,192 tokens of context" in doctor.stdout
@@ -88,7 +88,7 @@ def test_a_first_run_off_a_terminal_mentions_who_has_a_model(fbrag: Run, tmp_pat
         env = {**here(server), "FBRAG_MODELS_DIR": str(tmp_path / "none")}
         done = fbrag("ask", INQUIRY, QUESTION, *offline, env=env)
         assert (done.returncode, done.stdout) == (4, "")
-        known = f"Ollama at 127.0.0.1:{server.port} (a, b): no download is needed with"
+        known = f"found Ollama at 127.0.0.1:{server.port} (a, b); to use it without a download:"
         assert f"{known} --large {server.address}#a --small {server.address}#a" in done.stderr
         other = fbrag("ask", INQUIRY, QUESTION, "--large", "llama-3.1-8b", "--small", "llama-3.1-8b", env=env)
         assert "Ollama" not in other.stderr
@@ -99,4 +99,4 @@ def test_a_first_run_off_a_terminal_mentions_who_has_a_model(fbrag: Run, tmp_pat
 def test_the_name_of_a_program_leads_to_local(fbrag: Run, name: str) -> None:
     done = fbrag("ask", INQUIRY, QUESTION, "--large", name)
     assert (done.returncode, done.stdout) == (4, "")
-    assert "hint: a server of models that runs on this machine is --large local, or --large local#NAME" in done.stderr
+    assert "hint: for a model server on this machine: --large local, or --large local#NAME" in done.stderr

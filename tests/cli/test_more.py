@@ -119,5 +119,6 @@ def test_more_than_the_window_of_the_model_is_one_error(fbrag: Run, smollm2: Pat
     done = fbrag("ask", "--more", INQUIRY, QUESTION, "--method", "vanilla", "--select", 20, "--large", smollm2)
     assert done.returncode == 2
     error, hint = done.stderr.splitlines()
-    assert "smollm2-135m can take 8192" in error
-    assert "no --more" in hint
+    assert "too long for smollm2-135m" in error
+    assert "limit 8,192" in error
+    assert "drop --more" in hint

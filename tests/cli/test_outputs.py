@@ -66,7 +66,7 @@ def test_an_input_is_no_output(fbrag: Run, folder: Path, line: str) -> None:
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     done = fbrag(*line.split(), *(() if line.startswith("eval") else SMALL))
     assert (done.returncode, done.stdout) == (2, ""), done.stderr
-    assert "it is read, and would be overwritten" in done.stderr or "holds no rows of this kind" in done.stderr
+    assert "it is read, and would be overwritten" in done.stderr or "is not a file of such rows" in done.stderr
     assert {path: path.read_bytes() for path in before} == before
 
 

@@ -134,5 +134,5 @@ def test_retrieval_alone_is_refused_where_the_large_model_has_to_answer_first(fb
         "eval", tmp_path / "data.jsonl", "--method", "vanilla,refeed", "--retrieval-only", "-o", tmp_path / "rows"
     )
     assert done.returncode == 2
-    assert "refeed asks it before it retrieves" in done.stderr
+    assert "cannot be combined with refeed" in done.stderr
     assert not (tmp_path / "rows").exists()

@@ -76,8 +76,8 @@ def terminal() -> Iterator[Terminal]:
 def test_a_region_is_drawn_over_and_leaves_no_trace(terminal: Terminal) -> None:
     terminal.stream.write("$ fbrag ask\n")
     region = Region(terminal.stream)
-    region.draw([], "reading the documents")
-    assert terminal.lines() == ["$ fbrag ask", "reading the documents"]
+    region.draw([], "reading documents")
+    assert terminal.lines() == ["$ fbrag ask", "reading documents"]
     region.draw(["one", "two", "three"], "loading")
     assert terminal.lines() == ["$ fbrag ask", "one", "two", "three", "loading"]
     region.draw(["one", "2"], "go")
@@ -139,7 +139,7 @@ def test_a_preview_has_the_place_and_the_best_line_of_each_chunk() -> None:
     assert preview.lines(60, 20) == []
     preview.update(Event("recall", "ranked", positions=(6,)))
     heading, place, line = preview.lines(60, 20)
-    assert heading.startswith("Nearest")
+    assert heading.startswith("Best keyword")
     assert place == "ship.txt:41"
     assert line == "    The cook was ill, and nobody ate."
 
@@ -151,7 +151,7 @@ def test_what_is_nearest_is_a_whole_sentence(columns: int) -> None:
     preview = Preview(Query("What was the ballast made of?", collect_text(document(text, "ship.txt"), 60), Vanilla()))
     preview.update(Event("recall", "ranked", positions=(0,)))
     heading, place, *lines = preview.lines(columns, 20)
-    assert (heading, place) == ("Nearest to the question:", "ship.txt:1-4")
+    assert (heading, place) == ("Best keyword matches so far:", "ship.txt:1-4")
     assert " ".join(line[4:] for line in lines) == sentence
     assert all(width_of(line) <= columns for line in lines)
 
@@ -178,7 +178,7 @@ def test_the_end_of_the_answer_comes_before_the_nearest_chunks() -> None:
     preview = Preview(Query("Who was ill?", collect_text(document(ENGLISH, "ship.txt"), 60), Vanilla()))
     preview.update(Event("recall", "ranked", positions=(1,)))
     preview.update(Event("answer", "text", text="\n" + "word " * 60 + "end"))
-    assert preview.lines(60, 20)[:1] == ["Nearest to the question:"]
+    assert preview.lines(60, 20)[:1] == ["Best keyword matches so far:"]
     assert preview.lines(60, 20)[3].startswith("unchecked: word")
     assert [line.split()[-1] for line in preview.lines(60, 3)] == ["word", "word", "end"]
     preview.update(Event("answer", "start"))  # Self-Route asks twice
@@ -382,19 +382,19 @@ def test_a_terminal_shows_what_is_known_and_then_what_a_pipe_gets(
     assert screen.lines()[: len(answered) + 2] == ["", *answered, ""]
     assert " s on CPU · " in screen.lines()[len(answered) + 2]
     # The nearest chunks come before any model is loaded, dimmed; the answer before its check.
-    nearest = [lines for lines in seen if any(line.startswith("Nearest") for line in lines)]
+    nearest = [lines for lines in seen if any(line.startswith("Best keyword") for line in lines)]
     assert re.match(rf"{re.escape(str(INQUIRY))}:\d+(-\d+)?$", nearest[0][1])
     assert nearest[0][2].startswith("    ")
-    assert screen.raw.index("Nearest") < screen.raw.index("loading the models") < screen.raw.index("% read")
-    assert "\x1b[2mNearest" in screen.raw
-    assert "\x1b[2munchecked: " in screen.raw
-    assert screen.raw.index("unchecked: ") < screen.raw.index("checking the answer")
-    assert re.search(r"writing 2 samples, \d+ of 24 tokens", screen.raw)
-    assert not any("Nearest" in line or "unchecked" in line for line in screen.lines())
+    assert screen.raw.index("Best keyword") < screen.raw.index("loading models") < screen.raw.index("% read")
+    assert "\x1b[2mBest keyword" in screen.raw
+    assert "\x1b[2mdraft (not yet checked): " in screen.raw
+    assert screen.raw.index("draft (not yet checked): ") < screen.raw.index("checking the answer")
+    assert re.search(r"writing 2 samples \(\d+ of 24 tokens\)", screen.raw)
+    assert not any("Best keyword" in line or "not yet checked" in line for line in screen.lines())
     # The pace of this run serves the next one.
     assert " s left" not in screen.raw
     again, _ = on_screen(160, 40, [*command, "--seed", "7"], module_environment, tmp_path)
-    assert re.search(r"looking forward(: \d+ % read)? · about \d+ s left", again.raw)
+    assert re.search(r"forward lookup(: \d+% read)? · about \d+ s left", again.raw)
 
 
 def test_a_narrow_and_low_terminal_and_wide_characters(clean_environment: dict[str, str], fbrag: Run, tmp_path: Path) -> None:
@@ -403,8 +403,8 @@ def test_a_narrow_and_low_terminal_and_wide_characters(clean_environment: dict[s
     command = ["ask", "船.txt", "船长是谁？", "--answer-anyway", "--sources", "none", *FAST]
     screen, code = on_screen(60, 6, command, clean_environment, tmp_path, lambda screen, *_: seen.append(screen.lines()))
     assert code == 0
-    assert any(line.startswith("Nearest") for lines in seen for line in lines)
-    assert "unchecked: " in screen.raw  # also where no check follows
+    assert any(line.startswith("Best keyword") for lines in seen for line in lines)
+    assert "draft (not yet checked): " in screen.raw  # also where no check follows
     piped = fbrag(*command)
     assert "".join("".join(screen.lines()).split()).startswith("".join(piped.stdout.split()))
 
@@ -428,23 +428,23 @@ def test_where_there_is_no_preview(
     command = ["ask", str(INQUIRY), QUESTION, "--fast", *FEW, *options]
     screen, code = on_screen(100, 30, command, module_environment | environment, tmp_path)
     assert code == 0
-    assert "Nearest" not in screen.raw
-    assert "unchecked" not in screen.raw
+    assert "Best keyword" not in screen.raw
+    assert "not yet checked" not in screen.raw
 
 
 def test_an_interrupt_and_an_error_leave_nothing_of_the_preview(clean_environment: dict[str, str], tmp_path: Path) -> None:
     def interrupt(screen: Screen, process: subprocess.Popen[bytes], terminal: int) -> None:
-        if "looking forward" in screen.raw and process.poll() is None and "sent" not in seen:
+        if "forward lookup" in screen.raw and process.poll() is None and "sent" not in seen:
             seen.append("sent")
             process.send_signal(signal.SIGINT)
 
     seen: list[str] = []
     screen, code = on_screen(100, 30, ["ask", str(INQUIRY), QUESTION, *FAST], clean_environment, tmp_path, interrupt)
-    assert "Nearest" in screen.raw
+    assert "Best keyword" in screen.raw
     assert code == 130
     assert screen.lines() == []
     screen, code = on_screen(100, 30, ["ask", str(INQUIRY), QUESTION, *FAST, "--set", "ctx=256"], clean_environment, tmp_path)
-    assert "Nearest" in screen.raw
+    assert "Best keyword" in screen.raw
     assert code != 0
     assert [line.partition(":")[0] for line in screen.lines() if ": " in line][:2] == ["error", "hint"]
 
@@ -454,7 +454,7 @@ def test_without_progress_a_plain_line_says_each_stage(clean_environment: dict[s
     screen, _ = on_screen(100, 30, command, clean_environment, tmp_path)
     assert "\x1b" not in screen.raw
     assert "\r" not in screen.raw.replace("\r\n", "")
-    stages = ["reading the documents", "looking forward", "loading the models", "answering", "checking the answer"]
+    stages = ["reading documents", "forward lookup", "loading models", "answering", "checking the answer"]
     assert screen.lines()[: len(stages)] == stages
     assert not list(tmp_path.rglob(KIND))  # --no-cache keeps no pace
 
@@ -466,7 +466,7 @@ def test_without_progress_the_plain_lines_say_how_long_it_takes_where_that_is_kn
     environment = clean_environment | {"FBRAG_CACHE_DIR": str(tmp_path / "cache")}
     on_screen(60, 30, command, environment, tmp_path)
     screen, _ = on_screen(60, 30, [*command, "--seed", "7"], environment, tmp_path)
-    assert any(re.fullmatch(r"looking forward, about \d+ s left", line) for line in screen.lines())
+    assert any(re.fullmatch(r"forward lookup, about \d+ s left", line) for line in screen.lines())
 
 
 def test_fast_is_one_call_of_one_model(fbrag_cached: Run) -> None:

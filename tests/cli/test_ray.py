@@ -129,10 +129,10 @@ def test_what_the_cluster_lacks_is_one_line(cluster: Any, folder: Path, fbrag: R
 @pytest.mark.parametrize(
     ("options", "exit_code", "told"),
     [
-        (("--address", "auto"), 2, "--address names a Ray cluster"),
-        (("--engine", "ray", "--address", "127.0.0.1:9"), 5, "no Ray cluster answers at 127.0.0.1:9"),
-        (("--engine", "ray", "--address", "127.0.0.1:99999"), 5, "no Ray cluster answers at 127.0.0.1:99999"),
-        (("--engine", "ray", "--password-file", "q.txt"), 2, "passwords stay in this process"),
+        (("--address", "auto"), 2, "--address only works with --engine ray"),
+        (("--engine", "ray", "--address", "127.0.0.1:9"), 5, "could not connect to a Ray cluster at 127.0.0.1:9"),
+        (("--engine", "ray", "--address", "127.0.0.1:99999"), 5, "could not connect to a Ray cluster at 127.0.0.1:99999"),
+        (("--engine", "ray", "--password-file", "q.txt"), 2, "cannot use stdin or passwords"),
     ],
 )
 def test_what_cannot_be_is_one_line(folder: Path, fbrag: Run, options: tuple[str, ...], exit_code: int, told: str) -> None:
@@ -148,7 +148,7 @@ def test_a_cluster_that_asks_for_a_token_is_one_line(folder: Path, fbrag: Run, t
         address = f"127.0.0.1:{listening.getsockname()[1]}"
         env = {"RAY_AUTH_MODE": "token", "HOME": str(tmp_path), "RAY_ADDRESS": address}
         done = fbrag("batch", "docs", "-Q", "q.txt", *TINY, "--engine", "ray", env=env)
-    assert (done.returncode, f"no Ray cluster answers at {address}: " in done.stderr) == (5, True), done.stderr
+    assert (done.returncode, f"could not connect to a Ray cluster at {address}: " in done.stderr) == (5, True), done.stderr
     assert "Traceback" not in done.stderr
 
 

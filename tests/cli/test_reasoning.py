@@ -37,7 +37,7 @@ def test_the_answer_holds_no_thought_and_the_cost_is_said(fbrag: Run, log: Path,
     assert "yes" in done.stdout
     assert "hm" not in done.stdout
     (warning,) = (line for line in done.stderr.splitlines() if line.startswith("warning:"))
-    assert warning.startswith("warning: thinker thinks before it answers, although it was told not to: 254 tokens of thought are")
+    assert warning.startswith("warning: thinker ignored the request not to reason: 254 reasoning tokens discarded")
     assert "254 of thought" in done.stderr.splitlines()[-1]
     again = fbrag("ask", log, QUESTION, "--json", *both)
     told = json.loads(again.stdout)
@@ -53,7 +53,7 @@ def test_a_thought_alone_is_an_error_and_not_what_the_document_says(fbrag: Run, 
     done = fbrag("ask", log, QUESTION, "--method", "vanilla", "--large", model, "--max-tokens", "9", "--json")
     assert done.returncode == 4
     error = json.loads(done.stdout)["error"]
-    assert (error["code"], error["message"]) == ("no_answer", "thinker only thinks: it wrote no answer within 265 tokens")
+    assert (error["code"], error["message"]) == ("no_answer", "thinker was still reasoning after 265 tokens and gave no answer")
 
 
 def test_a_server_that_thinks_is_named_with_what_to_do(fbrag: Run, log: Path) -> None:
@@ -69,10 +69,10 @@ def test_a_server_that_thinks_is_named_with_what_to_do(fbrag: Run, log: Path) ->
     told = json.loads(done.stdout)
     stages = {stage["name"]: stage for stage in told["stages"]}
     assert (told["answer"], stages["answer"]["generated_tokens"], stages["answer"]["reasoning_tokens"]) == ("yes", 4, 3)
-    (warning,) = (line for line in done.stderr.splitlines() if "thinks before it answers" in line)
-    assert f"warning: {server.address}#tiny thinks" in warning
-    assert "3 tokens of thought" in warning
-    assert "turn thinking off at the server" in warning
+    (warning,) = (line for line in done.stderr.splitlines() if "not to reason" in line)
+    assert f"warning: {server.address}#tiny ignored" in warning
+    assert "3 reasoning tokens" in warning
+    assert "turn reasoning off on the server" in warning
 
 
 def test_a_run_of_many_questions_warns_once(fbrag: Run, log: Path, tmp_path: Path, both: tuple[str, ...]) -> None:
@@ -81,4 +81,4 @@ def test_a_run_of_many_questions_warns_once(fbrag: Run, log: Path, tmp_path: Pat
     assert done.returncode == 0, done.stderr
     rows = [json.loads(line) for line in (tmp_path / "rows.jsonl").read_text().splitlines()]
     assert [(row["answer"], len(row["warnings"])) for row in rows] == [("yes", 1)] * 3
-    assert done.stderr.count("thinks before it answers") == 1
+    assert done.stderr.count("not to reason") == 1

@@ -25,7 +25,7 @@ def words(lines: list[str]) -> list[str]:
 def below_the_address(screen: Screen) -> list[str]:
     """The lines below the one that says which server reads the text."""
     lines = screen.lines()
-    return lines[next(i for i, line in enumerate(lines) if line.startswith("the text goes to")) + 1 :]
+    return lines[next(i for i, line in enumerate(lines) if line.startswith("sending document text to")) + 1 :]
 
 
 @WIDTHS
@@ -34,7 +34,7 @@ def test_errors_are_broken_between_words(columns: int, clean_environment: dict[s
     screen, code = on_screen(columns, 30, ["ask", "inquiry.txt", "What", "salary?"], clean_environment, tmp_path)
     assert code == 2
     error = words(screen.lines())[:14]
-    assert error == [*"error: there is no file What: a question of several words needs quotes".split(), "hint:"]
+    assert error == [*"error: file not found: What (put a question of several words in quotes)".split(), "hint:"]
     assert "\x1b[33m" not in screen.raw
 
 

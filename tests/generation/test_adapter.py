@@ -51,6 +51,6 @@ def test_it_counts_and_a_zero_changes_nothing(smollm2: Path, tmp_path: Path) -> 
 
 def test_what_is_no_adapter_of_the_model_is_refused(smollm2: Path, tmp_path: Path) -> None:
     for path in (smollm2, tmp_path / "missing.gguf", write(tmp_path / "narrow.gguf", 0.3, width=64)):
-        with pytest.raises(FbragError, match=f"cannot add {path}") as refused:
+        with pytest.raises(FbragError, match=f"could not add {path}") as refused:
             reply(smollm2, path)
         assert refused.value.code == "model_corrupt"

@@ -142,7 +142,7 @@ def test_a_signal_while_a_context_is_made_is_raised_and_not_lost_in_the_log(
 
 
 def test_a_time_limit_works_in_any_thread_and_can_be_taken_back() -> None:
-    error = FbragError("timeout", "not done within 0.05 s", None)
+    error = FbragError("timeout", "timed out after 0.05 s", None)
 
     def wait() -> Cancellation:
         limited, unlimited = Cancellation(), Cancellation()

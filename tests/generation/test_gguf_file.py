@@ -41,7 +41,7 @@ NONSENSE = {
     "three tokens": Tiny(tokens=[b"a", b"b", b"c"]),
     "an end that is no token": Tiny(end=2**31 - 1),
     "merges of nothing": Tiny(merges=["", "a", " ", "a b c", "\x00"]),
-    "a template that counts without end": Tiny(template="{{ range(99999) | list | length }}" * 99),
+    "a template that loops without end": Tiny(template="{{ range(99999) | list | length }}" * 99),
     "a template of one byte": Tiny(template="\x00"),
 }
 
@@ -73,7 +73,7 @@ def test_an_honest_file_answers(fbrag: Run, document: Path) -> None:
 def test_a_file_that_contradicts_itself_is_one_error(fbrag: Run, document: Path, lie: str) -> None:
     done = _ask(fbrag, LIES[lie].write(document.with_name("tiny.gguf")))
     _check(done)
-    assert "error: tiny.gguf is no whole model: its header names" in done.stderr
+    assert "error: tiny.gguf is incomplete: its header declares" in done.stderr
 
 
 def test_a_file_that_is_cut_is_one_error_wherever_it_is_cut(fbrag: Run, document: Path) -> None:
@@ -142,7 +142,7 @@ def test_bench_and_doctor_say_it_too(fbrag: Run, document: Path) -> None:
     _check(fbrag("bench", "--small", model, "--large", model))
     done = fbrag("doctor", "--offline", env={"FBRAG_SMALL": str(model), "FBRAG_LARGE": str(model)})
     assert done.returncode == 1
-    assert "is no whole model" in done.stdout
+    assert "is incomplete" in done.stdout
 
 
 def test_an_honest_vocabulary_is_the_same_in_both_files() -> None:

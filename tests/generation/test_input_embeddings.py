@@ -206,12 +206,12 @@ def test_a_list_takes_a_row_for_each_text() -> None:
 
 @pytest.mark.parametrize("data", [b"", b"1234567", np.array([np.nan, 1], "<f4").tobytes()])
 def test_rows_are_whole_and_finite(data: bytes) -> None:
-    with pytest.raises(ValueError, match=r"not rows of|not finite"):
+    with pytest.raises(ValueError, match=r"expected rows of|not finite"):
         InputEmbeddings(data, 2)
 
 
 def test_rows_of_another_width_are_refused(generator: LlamaGenerator) -> None:
-    with pytest.raises(FbragError, match="takes input embeddings of 576 numbers, and these have 64") as told:
+    with pytest.raises(FbragError, match="needs input embeddings of 576 numbers, but these have 64") as told:
         generator.generate((Message.of("user", ["x", foreign(0, 64)]),), 1, GREEDY)
     assert told.value.code == "usage"
 
@@ -232,7 +232,7 @@ def test_a_model_that_reads_rows_otherwise_is_refused(tmp_path: Path, monkeypatc
     monkeypatch.setattr(TokenTable, "rows", lambda table, ids: rows(table, ids) * np.float32(1.001))
     with LlamaGenerator(path, Loading(threads=1)) as tiny:
         for _ in range(2):
-            with pytest.raises(FbragError, match="reads the embedding of a token otherwise than the token") as told:
+            with pytest.raises(FbragError, match="does not read the embedding of a token like the token") as told:
                 tiny.generate((Message.of("user", ["x", foreign(0, 32)]),), 1, GREEDY)
             assert told.value.code == "model_corrupt"
         assert tiny.generate((Message("user", "x"),), 1, Sampling(2)).samples
@@ -284,13 +284,13 @@ def test_rows_of_a_real_table_are_those_of_the_gguf_package(one: LlamaGenerator)
 def test_a_table_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
     values = np.zeros((10, 64), np.int8)
     cases = {
-        "it is no GGUF file": tmp_path / "text.gguf",
-        "its type is i8": table_file(tmp_path / "i8.gguf", values, None),
+        "not a GGUF file": tmp_path / "text.gguf",
+        "unsupported type i8": table_file(tmp_path / "i8.gguf", values, None),
         "it has none": table_file(tmp_path / "none.gguf", values, None, name="output.weight"),
-        "its rows have 0 numbers": table_file(tmp_path / "odd.gguf", values.astype(np.float32), None, width=None),
+        "invalid row length 0": table_file(tmp_path / "odd.gguf", values.astype(np.float32), None, width=None),
         "it is cut": table_file(tmp_path / "cut.gguf", np.zeros((10, 64), np.float32), None),
     }
-    cases["it is no GGUF file"].write_text("Not a model.")
+    cases["not a GGUF file"].write_text("Not a model.")
     cut = cases["it is cut"]
     cut.write_bytes(cut.read_bytes()[:-300])
     for reason, path in cases.items():

@@ -83,7 +83,7 @@ def test_several_models_are_named_by_their_addresses(at: At) -> None:
         listed = f"Ollama at 127.0.0.1:{first.port} (llama3.2:3b, qwen3.5:4b); LM Studio at 127.0.0.1:{second.port} (gemma)"
         assert error.message == f"local: there are 3 models: {listed}"
         addresses = f"{first.address}#llama3.2:3b {first.address}#qwen3.5:4b {second.address}#gemma"
-        assert error.hint == f"name one of them: {addresses}"
+        assert error.hint == f"use one of them: {addresses}"
         assert chosen("local#gemma").program == "LM Studio"
         assert options(local.find({})) == f"--large {first.address}#llama3.2:3b --small {first.address}#llama3.2:3b"
 
@@ -91,14 +91,14 @@ def test_several_models_are_named_by_their_addresses(at: At) -> None:
 def test_one_name_at_two_servers_is_told_apart_by_its_address(at: At) -> None:
     with ollama("m") as first, lm_studio("m") as second:
         at(ollama=first, lm_studio=second)
-        assert refusal("local#m").hint == f"name one of them: {first.address}#m {second.address}#m"
+        assert refusal("local#m").hint == f"use one of them: {first.address}#m {second.address}#m"
 
 
 def test_a_name_takes_its_model_and_a_misspelled_one_lists_those_that_are_there(at: At) -> None:
     with ollama("llama3.2:latest", "qwen3.5:4b") as server:
         at(ollama=server)
         assert chosen("local#llama3.2").name == "llama3.2:latest"
-        assert "local: there is no model qwen3.5:9b, but Ollama at" in refusal("local#qwen3.5:9b").message
+        assert "local: unknown model qwen3.5:9b; available: Ollama at" in refusal("local#qwen3.5:9b").message
 
 
 def test_a_model_in_a_cloud_is_none_of_this_machine(at: At) -> None:
@@ -113,8 +113,8 @@ def test_a_model_in_ollamas_cloud_is_said_to_leave_this_machine_and_offline_forb
     with ollama("gpt-oss:120b-cloud") as server, closing(ModelPool(Models(ModelSettings(), listener))) as servers:
         servers.load(f"{server.address}#gpt-oss:120b-cloud")
         (warning,) = (each.text for each in told if each.kind == "warning")
-        assert "which sends it to https://ollama.com:443: it leaves this machine" in (warning or "")
-        with pytest.raises(FbragError, match="for which Ollama sends the text to its cloud"):
+        assert "which forwards it to https://ollama.com:443" in (warning or "")
+        with pytest.raises(FbragError, match="which runs in Ollama's cloud"):
             check_offline([f"{server.address}#gpt-oss:120b-cloud"])
         with pytest.raises(FbragError, match="forbids kimi-k3:cloud, for which"):
             check_offline([f"{server.address}#kimi-k3%3Acloud"])
@@ -129,12 +129,12 @@ def test_a_copy_of_a_cloud_model_is_said_to_leave_this_machine(at: At) -> None:
         at(llama=server)
         server.pages["/api/tags"]["models"][0]["remote_host"] = "https://ollama.com:443"
         servers.models.offline = True
-        with pytest.raises(FbragError, match="--offline forbids mine, for which"):
+        with pytest.raises(FbragError, match="--offline prevents the use of mine, which"):
             servers.load("local")
         servers.models.offline = False
         assert {each.method for each in server.asked} == {"GET"}
         servers.load("local")
-    assert "it leaves this machine" in "".join(each.text or "" for each in told if each.kind == "warning")
+    assert "which forwards it to" in "".join(each.text or "" for each in told if each.kind == "warning")
 
 
 # -- nobody, and what is no server of models ---------------------------------------------------------------------------------
@@ -147,7 +147,7 @@ def test_nobody_is_one_line_with_the_ports_and_what_to_do(at: At) -> None:
     begun = monotonic()
     error = refusal()
     assert monotonic() - begun < 1
-    assert error.message == f"local: found no server with a chat model on the ports {port} (Ollama)"
+    assert error.message == f"local: no server with a chat model found on ports {port} (Ollama)"
     assert "fbrag models pull" in (error.hint or "")
 
 
@@ -205,7 +205,7 @@ def test_a_server_that_demands_a_key_gets_none(monkeypatch: pytest.MonkeyPatch, 
     with Loopback() as server:
         server.pages, server.missing = {}, status(401, {"error": {"message": "Invalid API Key"}})
         at(llama=server)
-        assert "name a server's address" in (refusal().hint or "")
+        assert "use a server's URL" in (refusal().hint or "")
         assert not any("Authorization" in each.headers for each in server.asked)
 
 
@@ -297,7 +297,7 @@ def test_a_prompt_that_cannot_fit_ollamas_context_is_an_error_and_is_not_sent(at
         with pytest.raises(FbragError, match="its context has 4,096 tokens") as raised:
             generator.generate([Message("user", "The brig sailed at noon. " * 2000)], 1, Sampling(64))
         assert raised.value.code == "prompt_too_long"
-        assert (raised.value.hint or "").startswith("set OLLAMA_CONTEXT_LENGTH=32768 where Ollama starts, or read less")
+        assert (raised.value.hint or "").startswith("start Ollama with OLLAMA_CONTEXT_LENGTH=32768, or lower")
         assert server.chats == []
 
 

@@ -160,7 +160,7 @@ def test_a_model_that_pools_otherwise_is_refused(base: Path, tmp_path: Path) -> 
 
 
 def test_an_embedding_model_is_refused(base: Path) -> None:
-    with pytest.raises(FbragError, match="no document scorer") as refused:
+    with pytest.raises(FbragError, match="not a document scorer") as refused:
         LlamaScorer(base.parent / "all-MiniLM-L6-v2.gguf", Loading(threads=1))
     assert refused.value.code == "model_corrupt"
 

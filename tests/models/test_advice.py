@@ -88,11 +88,11 @@ def test_the_page_on_machines_has_the_pairs_that_are_suggested() -> None:
 
 
 def test_the_first_run_asks_one_question_of_what_was_measured() -> None:
-    asked = "first run: download the default model (1.1 GB, 26 of 74 hard questions right)?"
+    asked = "Download the default model (1.1 GB, 26 of 74 hard questions right)?"
     assert first_run(["qwen2.5-coder-1.5b"], CATALOG) == asked
     readme = " ".join((ROOT / "README.md").read_text("utf-8").split())
     assert "It answered 26 of 74 hard questions rightly" in readme
-    assert first_run(["smollm2-135m"], CATALOG) == "first run: download smollm2-135m (98 MB)?"
+    assert first_run(["smollm2-135m"], CATALOG) == "Download smollm2-135m (98 MB)?"
 
 
 def test_a_pair_that_is_one_model_needs_its_weights_once() -> None:
@@ -120,9 +120,7 @@ def test_a_pair_is_slow_by_the_weights_that_read_a_token_on_each_core() -> None:
 def test_a_pair_is_described_by_what_it_takes() -> None:
     pair = next(pair for pair in CATALOG.pairs if len(pair.models) == 2)
     said = pair_text(pair)
-    assert said.startswith(
-        f"{len(pair.models)} models, {byte_size(pair.bytes)}: {pair.small.id} (small) and {pair.large.id} (large)"
-    )
+    assert said.startswith(f"{pair.small.id} (small) + {pair.large.id} (large), {byte_size(pair.bytes)} download, ")
     assert said.endswith(f"{byte_size(pair_bytes(pair))} of memory")
 
 

@@ -110,10 +110,10 @@ def test_two_pairs_are_offered_with_their_sizes_and_nothing_is_sent_before_the_a
     assert code == 4
     assert all(width_of(line) <= columns for line in screen.lines())
     said = text(screen)
-    assert "first run: which models shall be downloaded? 1 the-default, " in said
+    assert "fbrag needs a model. Which one should it download? 1 the-default, " in said
     assert "; 26 of 74 hard questions right 2 forward and answering, " in said
-    assert "; its answers were not measured here n none [1]/2/n? n error: " in said
-    assert said.endswith("is not here hint: fbrag models pull the-default")
+    assert "; accuracy not yet measured n cancel [1]/2/n? n error: " in said
+    assert said.endswith("download) hint: fbrag models pull the-default")
     assert (user.hub.requests, user.models) == ([], set())
 
 
@@ -125,8 +125,8 @@ def test_a_server_that_has_a_model_is_mentioned_and_gets_no_text(columns: int, u
         assert code == 4
         assert all(width_of(line) <= columns for line in screen.lines())
         assert {each.method for each in here.asked} == {"GET"}
-    known = f"Ollama at 127.0.0.1:{here.port} (qwen3.5:4b): no download is needed with --large local --small local"
-    assert f"{known} first run: which models shall be downloaded?" in text(screen)
+    known = f"found Ollama at 127.0.0.1:{here.port} (qwen3.5:4b); to use it without a download: --large local --small local"
+    assert f"{known} fbrag needs a model. Which one should it download?" in text(screen)
 
 
 def test_the_pair_that_is_taken_answers_this_question_and_the_next_ones(user: User) -> None:
@@ -135,14 +135,14 @@ def test_the_pair_that_is_taken_answers_this_question_and_the_next_ones(user: Us
     assert user.models == {"forward", "answering"}
     assert (user.config("get", "large"), user.config("get", "small")) == ("answering", "forward")
     said = text(screen)
-    assert f"fetching forward and answering from {user.hub.url.removeprefix('http://')}" in said
-    assert said.count("for the default again: fbrag config unset large && fbrag config unset small") == 1
+    assert f"downloading forward and answering from {user.hub.url.removeprefix('http://')}" in said
+    assert said.count("to undo: fbrag config unset large && fbrag config unset small") == 1
     screen, code = user.asks("", 100, [*QUESTION, "--again", "--json"])
     assert code in (0, 1), screen.lines()
     user.config("unset", "large")
     user.config("unset", "small")
     assert user.config("get", "large") == "qwen2.5-coder-1.5b"
-    assert "2 forward and answering, installed; its answers" in text(user.asks("n")[0])
+    assert "2 forward and answering, installed; accuracy" in text(user.asks("n")[0])
 
 
 def test_explain_offers_them_too_where_it_needs_a_model(user: User) -> None:
@@ -178,8 +178,8 @@ def test_a_hub_that_does_not_answer_is_said_and_the_default_is_offered(user: Use
     screen, code = user.asks("2 n", 100)
     assert code == 4
     said = text(screen)
-    assert "warning: forward cannot be had: 127.0.0.1:9: " in said
-    assert "first run: download the default model (" in said
+    assert "warning: could not download forward: 127.0.0.1:9: " in said
+    assert "Download the default model (" in said
     assert user.config("get", "large") == "qwen2.5-coder-1.5b"
 
 
@@ -189,7 +189,7 @@ def test_a_download_that_takes_too_long_ends_the_run_and_nothing_else_is_offered
     screen, code = user.asks("2", 100, [*QUESTION, "--timeout", "3"])
     assert code == 5
     assert "warning" not in text(screen)
-    assert "error: not done within 3 s" in text(screen)
+    assert "error: timed out after 3 s" in text(screen)
 
 
 def test_without_a_configuration_file_the_pair_is_for_this_run(user: User) -> None:
@@ -197,7 +197,7 @@ def test_without_a_configuration_file_the_pair_is_for_this_run(user: User) -> No
         user.environment |= no_file
         screen, code = user.asks("2", 100, [*QUESTION, "--again"])
         assert code in (0, 1), screen.lines()
-        assert "these models are for this run alone hint: for the next runs: --large answering --small forward" in text(screen)
+        assert "using these models for this run only hint: next time, pass --large answering --small forward" in text(screen)
 
 
 def test_a_named_model_and_yes_are_not_asked_which(user: User) -> None:
@@ -213,5 +213,5 @@ def test_nothing_is_offered_where_no_model_can_be_loaded(user: User) -> None:
     user.environment |= {"PYTHONPATH": f"{user.folder}{os.pathsep}{ROOT}"}
     screen, code = user.asks("")
     assert code == 4
-    assert "first run" not in screen.raw
+    assert "Which one" not in screen.raw
     assert "undefined symbol" in text(screen)

@@ -148,7 +148,7 @@ def test_pull_has_nothing_to_do_for_a_server(fbrag: Run, here: Environ, option: 
     servers = {"FBRAG_LARGE": "http://localhost:1/v1#x", "FBRAG_SMALL": "http://localhost:1/v1#x"}
     done = fbrag("models", "pull", *option, env=here | servers)
     assert (done.returncode, done.stdout) == (0, "")
-    assert "nothing to fetch" in done.stderr
+    assert "nothing to download" in done.stderr
 
 
 def test_pull_of_a_file_of_the_hub_tells_its_checksum(fbrag: Run, here: Environ, server: Server) -> None:
@@ -223,7 +223,7 @@ def test_rm_needs_a_yes(fbrag: Run, here: Environ, store: Path) -> None:
     (store / "mine.gguf").write_bytes(MODEL)
     done = fbrag("models", "rm", "mine", env=here)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.splitlines()[1] == "hint: add -y"
+    assert done.stderr.splitlines()[1] == "hint: pass -y to confirm"
     assert (store / "mine.gguf").exists()
     done = fbrag("models", "rm", "mine", "-y", env=here)
     assert (done.returncode, done.stdout, done.stderr) == (0, f"{len(MODEL)}\n", "")
@@ -245,7 +245,7 @@ def test_rm_of_what_cannot_be_deleted_is_an_error_after_the_bytes_freed(fbrag: R
     done = fbrag("models", "rm", "-y", "mine", env=here)
     store.chmod(0o700)
     assert (done.returncode, done.stdout) == (2, "0\n")
-    assert done.stderr.startswith(f"error: {store / 'mine.gguf'} cannot be deleted: Permission denied\n")
+    assert done.stderr.startswith(f"error: could not delete {store / 'mine.gguf'}: Permission denied\n")
 
 
 @pytest.mark.parametrize(("answer", "code"), [("n", 1), ("", 1), ("y", 0)])

@@ -290,7 +290,7 @@ def test_two_pulls_at_once_fetch_once(store: Path, environ: dict[str, str], serv
         thread.join()
     assert [model.sha256 for model in models] == [SHA256, SHA256]
     assert len(server.gets(HUB_PATH)) == 1
-    assert [event.text for event in heard if event.kind == "text"] == ["waiting for another process that pulls tiny"]
+    assert [event.text for event in heard if event.kind == "text"] == ["waiting: another process is downloading tiny"]
 
 
 # -- what is wrong ------------------------------------------------------------------------------------------------------------
@@ -508,9 +508,9 @@ def test_a_url_needs_a_checksum(store: Path, environ: dict[str, str], server: Se
     url = f"{server.url}/some/other.gguf?token=secret"
     server.files["/some/other.gguf?token=secret"] = server.files["/some/other.gguf"]
     for each in (url, url.replace("http:", "https:")):
-        with pytest.raises(FbragError, match="vouches") as plain:
+        with pytest.raises(FbragError, match="needs a SHA-256") as plain:
             fetch(store, environ, spec=each)
-        assert (plain.value.code, plain.value.hint) == ("usage", "say what it must be: --sha256 HEX")
+        assert (plain.value.code, plain.value.hint) == ("usage", "pass --sha256 HEX")
     assert server.requests == []
 
     with pytest.raises(FbragError) as corrupt:
@@ -620,7 +620,7 @@ def test_what_uv_cannot_fetch_is_said_in_one_line(store: Path, with_uv: dict[str
     with pytest.raises(FbragError) as failed:
         fetch(store, with_uv, WHEELS)
     assert re.search(
-        r"uv cannot fetch tiny-part1==1.0: \w.*tiny-part1 was not found in the package registry", failed.value.message
+        r"uv could not download tiny-part1==1.0: \w.*tiny-part1 was not found in the package registry", failed.value.message
     )
     assert "\n" not in failed.value.message
     assert files(store) == set()
@@ -642,7 +642,7 @@ def test_behind_a_proxy_that_is_not_there_the_error_says_that_there_is_no_connec
     behind = environ | {"HTTPS_PROXY": "http://127.0.0.1:9", "PIP_INDEX_URL": "https://index.invalid/simple", "NO_PROXY": ""}
     with pytest.raises(FbragError) as failed:
         fetch(store, behind, WHEELS)
-    said = "pip cannot fetch tiny-part1==1.0: no connection to the index (ProxyError)"
+    said = "pip could not download tiny-part1==1.0: no connection to the index (ProxyError)"
     assert said in failed.value.message
 
 
@@ -665,7 +665,7 @@ def test_where_there_is_neither_the_error_names_both(
 ) -> None:
     monkeypatch.setattr("sysconfig.get_path", lambda name: str(tmp_path))
     monkeypatch.setattr("sysconfig.get_config_var", lambda name: None)
-    with pytest.raises(FbragError, match="pip or uv is needed to fetch wheels, and there is neither"):
+    with pytest.raises(FbragError, match="neither pip nor uv is installed"):
         fetch(store, environ | {"PATH": str(tmp_path)}, WHEELS)
 
 

@@ -191,7 +191,7 @@ def test_the_walk_of_a_folder_is_reported_and_stops(
             await anyio.sleep(0.5)
 
     served(test)
-    assert said == ["reading the documents"]
+    assert said == ["reading documents"]
 
 
 def test_passages_are_found_without_a_model(served: Callable[..., None]) -> None:
@@ -430,7 +430,7 @@ def test_a_desk_that_does_not_open_says_so_each_time(served: Callable[..., None]
     async def test(client: Client) -> None:
         for _ in range(2):
             found = await client.call_tool("find_passages", asked())
-            assert "--offline forbids" in found.content[0].text
+            assert "--offline prevents" in found.content[0].text
 
     served(test, "--offline", "--small", "http://example.org:1")
 

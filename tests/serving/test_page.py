@@ -292,7 +292,7 @@ def test_how_much_is_read_of_a_folder_is_said_meanwhile(tmp_path: Path) -> None:
             said.append(server.get("/page/reading")[1])
             time.sleep(0.01)  # requests without a pause would hold the interpreter's lock, which the reading needs
         assert outline.result()[1]["n_chunks"] == 800
-        shares = [each["share"] for each in said if each["said"].startswith("reading the documents: ")]
+        shares = [each["share"] for each in said if each["said"].startswith("reading documents: ")]
         assert shares == sorted(shares)
         assert shares
         assert any(each["said"].endswith(" of 400 files") for each in said)

@@ -33,7 +33,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_model_without_its_adapter_is_not_taken_for_the_one_with_it(tiny: Path) -> None:
     models = ModelPool(Models(ModelSettings(gpu="off", threads=1)))
     for _ in range(2):
-        with pytest.raises(FbragError, match="cannot add"):
+        with pytest.raises(FbragError, match="could not add"):
             models.load(str(tiny), tiny)
     assert models.load(str(tiny)).count_tokens("a b")
     models.close()
@@ -45,7 +45,7 @@ def test_a_model_that_exceeds_the_gpu_is_refused_each_time_where_all_layers_are_
     monkeypatch.setattr("fbrag_cli.generation.llama.machine.gpus", lambda: ())
     models = ModelPool(Models(ModelSettings(gpu="require", threads=1)))
     for _ in range(2):
-        with pytest.raises(FbragError, match="--gpu require asks for all"):
+        with pytest.raises(FbragError, match="--gpu require needs all"):
             models.load(str(tiny))
     models.close()
 

@@ -110,7 +110,7 @@ def test_the_prompts_are_those_of_the_method(session: Session) -> None:
     assert prompt.index(best) < prompt.index(second) < prompt.index(QUESTION)
     _, routed = prompts(SelfRoute(select=1, max_tokens=8))
     assert '"unanswerable"' in routed["large model"]
-    assert len(routed["large model, where it declines"]) > 2 * len(routed["large model"])
+    assert len(routed["large model, if it abstains"]) > 2 * len(routed["large model"])
     _, forward = prompts(FAST)
     assert forward["small model"].endswith("Rationale:")
 

@@ -101,7 +101,7 @@ def test_only_a_plain_file_is_read(path: Path, kind: str) -> None:
         os.mkfifo(other)
     else:
         other.symlink_to(path if kind == "link" else "/dev/zero")
-    with pytest.raises(OSError, match="it is no regular file" if kind == "pipe" else "it is a link"):
+    with pytest.raises(OSError, match="not a regular file" if kind == "pipe" else "it is a link"):
         arrays.load(other, ENTRY)
 
 

@@ -170,7 +170,7 @@ try:
 except FbragError as error:
     print(error.code, error.message)
 """
-    assert python(code, cache.root, A).stdout == "out_of_memory too many files are open\n"
+    assert python(code, cache.root, A).stdout == "out_of_memory too many open files\n"
     assert place.read_bytes() == b"text"
 
 

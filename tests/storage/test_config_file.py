@@ -39,7 +39,7 @@ def test_a_named_file_goes_first_and_none_means_none() -> None:
 
 def test_a_file_has_to_be_there_only_if_it_is_named(tmp_path: Path) -> None:
     assert load(ConfigFile(tmp_path / "no" / "config.toml", named=False), KEYS) == Config({})
-    with pytest.raises(FbragError, match="there is no configuration file") as caught:
+    with pytest.raises(FbragError, match="configuration file not found") as caught:
         load(ConfigFile(tmp_path / "config.toml", named=True), KEYS)
     assert caught.value.exit_code == 2
 
@@ -82,7 +82,7 @@ def test_values_of_every_kind(tmp_path: Path) -> None:
         ("recall = [8]", "recall is a list, expected a whole number, at least 1"),
         ('recall = "6k"', 'recall is "6k", expected a whole number, at least 1'),
         ("gpu_layers = -1", "gpu_layers is -1, expected auto, all or a number"),
-        ("large = 7", "large is 7, expected a text in quotes"),
+        ("large = 7", "large is 7, expected text in quotes"),
     ],
 )
 def test_a_value_that_does_not_fit(tmp_path: Path, line: str, said: str) -> None:
@@ -166,7 +166,7 @@ def test_a_key_of_another_command_is_none_that_nobody_knows(fbrag: Run, tmp_path
     file = written(tmp_path, 'idle = "2h"\nmax_errors = 3\nsampels = 9\nlarge = "nosuch"\n')
     done = fbrag("ask", "missing.txt", "Who?", "--dry-run", "--config", file.path)
     assert done.stderr.splitlines()[0] == f"warning: {file.path}: unknown setting sampels; did you mean samples?"
-    assert "there is no model nosuch" in done.stderr
+    assert "unknown model nosuch" in done.stderr
     assert "sampels" not in fbrag("models", "path", "--config", file.path).stderr
 
 

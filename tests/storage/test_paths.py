@@ -129,7 +129,7 @@ def test_a_user_without_a_home_is_told_so(open_folder: Path) -> None:
 
     asked = run("ask", "--dry-run", str(document), "Who?")
     assert asked.returncode == 0, asked.stderr
-    assert asked.stderr.startswith("warning: this user has no home, and so no cache: ")
+    assert asked.stderr.startswith("warning: caching is off: this user has no home directory")
     told = run("cache", "dir")
     assert (told.returncode, told.stdout) == (2, "")
     assert "/dev/null" not in asked.stderr + told.stderr

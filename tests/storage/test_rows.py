@@ -47,7 +47,7 @@ def test_another_file_stays_as_it_is(tmp_path: Path) -> None:
     for data in others:
         path = tmp_path / "other"
         path.write_bytes(data)
-        with pytest.raises(FbragError, match="holds no rows of this kind") as raised, open_rows(path, SCHEMA):
+        with pytest.raises(FbragError, match="is not a file of such rows") as raised, open_rows(path, SCHEMA):
             pass
         assert raised.value.code == "usage"
         assert path.read_bytes() == data
@@ -57,10 +57,10 @@ def test_a_second_run_is_refused_until_the_first_ends(tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl"
     with open_rows(path, SCHEMA) as file:
         file.write(ROWS[0])
-        with pytest.raises(FbragError, match="is being written by another run"), open_rows(path, SCHEMA, restart=True):
+        with pytest.raises(FbragError, match="another fbrag is writing to"), open_rows(path, SCHEMA, restart=True):
             pass
         file.keep(lambda row: row["id"] != "1")
-        with pytest.raises(FbragError, match="is being written by another run"), open_rows(path, SCHEMA):
+        with pytest.raises(FbragError, match="another fbrag is writing to"), open_rows(path, SCHEMA):
             pass
         file.write(ROWS[1])
     with open_rows(path, SCHEMA) as file:
@@ -83,7 +83,7 @@ def test_rows_that_are_not_kept_leave_the_file(tmp_path: Path) -> None:
 def test_a_device_a_pipe_or_a_folder_is_refused_in_one_line(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for path in (Path(os.devnull), tmp_path / "pipe", tmp_path):
-        with pytest.raises(FbragError, match="is no regular file") as raised, open_rows(path, SCHEMA):
+        with pytest.raises(FbragError, match="is not a regular file") as raised, open_rows(path, SCHEMA):
             pass
         assert raised.value.code == "output"
 
@@ -165,9 +165,9 @@ def test_a_file_with_zeros_that_holds_no_rows_stays_as_it_is(other: bytes, resta
     """The zeros that a power failure leaves stand among rows."""
     path = tmp_path / "other"
     path.write_bytes(other)
-    with pytest.raises(FbragError, match="holds no rows of this kind") as raised, open_rows(path, SCHEMA, restart=restart):
+    with pytest.raises(FbragError, match="is not a file of such rows") as raised, open_rows(path, SCHEMA, restart=restart):
         pass
-    assert (raised.value.code, raised.value.hint) == ("usage", "choose another -o FILE")
+    assert (raised.value.code, raised.value.hint) == ("usage", "use another -o FILE")
     assert path.read_bytes() == other
 
 

@@ -63,7 +63,7 @@ def test_a_folder_without_a_model_is_refused(tmp_path: Path) -> None:
         ({"model_type": "roberta"}, "model_type roberta"),
         ({"hidden_act": "relu"}, "hidden_act relu"),
         ({"position_embedding_type": "relative_key"}, "relative_key"),
-        ({"hidden_size": None}, "not that of a BERT"),
+        ({"hidden_size": None}, "not for a BERT"),
     ],
 )
 def test_what_llama_does_not_compute_is_refused(tmp_path: Path, changes: dict[str, object], told: str) -> None:

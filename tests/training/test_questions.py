@@ -28,13 +28,13 @@ def write(path: Path, rows: Iterable[dict[str, Any]]) -> Path:
     ("row", "told"),
     [
         ({"_id": 1}, "needs _id, input and answers"),
-        ({"documents": None}, "`documents` is no list"),
-        ({"documents": [{"title": "Brig"}]}, "`documents` is no list"),
-        ({"story": "none", "gold_sections": ["1"]}, "there is no story 'none'"),
-        ({"story": "s", "gold_sections": ["9"]}, "`gold_sections` names what the story does not have"),
-        ({"meeting": "none", "gold_turns": []}, "there is no meeting 'none'"),
-        ({"meeting": "m", "gold_turns": [[0, 7]]}, "`gold_turns` names what the meeting does not have"),
-        ({"meeting": "m", "gold_turns": [0, 1]}, "`gold_turns` names what the meeting does not have"),
+        ({"documents": None}, "`documents` must be a list"),
+        ({"documents": [{"title": "Brig"}]}, "`documents` must be a list"),
+        ({"story": "none", "gold_sections": ["1"]}, "unknown story 'none'"),
+        ({"story": "s", "gold_sections": ["9"]}, "`gold_sections` names a part that the story does not have"),
+        ({"meeting": "none", "gold_turns": []}, "unknown meeting 'none'"),
+        ({"meeting": "m", "gold_turns": [[0, 7]]}, "`gold_turns` names a part that the meeting does not have"),
+        ({"meeting": "m", "gold_turns": [0, 1]}, "`gold_turns` names a part that the meeting does not have"),
         ({"documents": [{"text": "A \ud800 brig."}]}, "lone surrogate"),
         ({"_id": "\udfff"}, "lone surrogate"),
     ],
@@ -52,7 +52,7 @@ def test_a_bad_row_is_refused_with_its_line(tmp_path: Path, row: dict[str, Any],
 @pytest.mark.parametrize("content", [b"no JSON", b"[]", b'{"s": ["A brig."]}', b'{"s": {"1": "\\ud800"}}'])
 def test_a_file_of_stories_that_is_none_is_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "ships-stories.json.gz").write_bytes(gzip.compress(content))
-    with pytest.raises(FbragError, match=r"ships-stories\.json\.gz is no object") as refused:
+    with pytest.raises(FbragError, match=r"ships-stories\.json\.gz is not a JSON object") as refused:
         read_material([write(tmp_path / "ships.jsonl", [BARE | {"story": "s", "gold_sections": ["1"]}])])
     assert refused.value.code == "doc_unreadable"
 
@@ -96,7 +96,7 @@ def test_an_id_is_unique_in_a_file_and_refused_in_another(tmp_path: Path) -> Non
     path = write(tmp_path / "ships.jsonl", rows)
     assert [each.id for each in read_material([path]).questions] == ["a", "b", "a#2", "a#3"]
     other = write(tmp_path / "more.jsonl", [rows[1] | {"_id": "c"}, rows[1]])
-    with pytest.raises(FbragError, match=r"more\.jsonl, line 2: the id 'b' of ships is taken by a row of .*ships\.jsonl"):
+    with pytest.raises(FbragError, match=r"more\.jsonl, line 2: duplicate id 'b' in ships, also in .*ships\.jsonl"):
         read_material([path, other])
 
 

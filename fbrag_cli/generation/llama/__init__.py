@@ -1,1 +1,1 @@
-"""llama.cpp through its low-level API. Only modules of this home import llama_cpp."""
+"""llama.cpp through its low-level API. Only modules of this package import llama_cpp."""

@@ -15,37 +15,37 @@ from fbrag_cli.generation.reasoning import REASONING_SETTINGS, ReasoningTags, re
 
 @dataclass(frozen=True, slots=True)
 class Markup:
-    """A model's own markers, which are parsed for special tokens. They come from its chat template, never from a document."""
+    """The model's own markers, which are parsed for special tokens. They come from its chat template, never from a document."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Words of a person, a document or an answer, which are never parsed for special tokens."""
+    """Words from a person, a document or an answer, which are never parsed for special tokens."""
 
     text: str
 
 
 Segment = Markup | Text | InputEmbeddings
 
-_MOST_CHARACTERS = 100_000  # that a template writes; the markup of three messages has a few hundred
-_MOST_NUMBERS = 100_000  # of all its ranges, one within another too
+_MOST_CHARACTERS = 100_000  # written by a template; the markup of three messages has a few hundred
+_MOST_NUMBERS = 100_000  # in all of a template's ranges, including nested ones
 _MOST_OF_A_REASON = 300  # characters
-_OF_THOUGHTS = re.compile("think|thought|reason|channel|inner_", re.IGNORECASE)  # in each template that knows thoughts
+_OF_THOUGHTS = re.compile("think|thought|reason|channel|inner_", re.IGNORECASE)  # in every template that supports reasoning
 
 
 class ChatTemplate:
     """Renders messages in the chat format of one model.
 
-    source: the Jinja text in the GGUF, or None. Without it, or where it cannot be rendered, the prompt is plain text. bos, eos:
+    source: the Jinja text in the GGUF, or None. Without it, or if it cannot be rendered, the prompt is plain text. bos, eos:
     markers of the model, which templates may insert. problem: why the template cannot be used, None if it can. reasoning_tags:
-    how the model marks its thoughts, None where the template knows none. may_reason: whether it knows them, and no way not to
-    think.
+    how the model marks its reasoning, None if the template has no reasoning. may_reason: whether the template supports reasoning
+    and cannot turn it off.
 
-    The words of messages are placeholders for the template, so that each sequence of roles is rendered once: a single question
-    when the template is made, others when they first come. The prompt ends where the answer begins, without a thought (see
-    `_end`). Raises FbragError `model_corrupt` for a template that writes without end.
+    The template sees placeholders instead of the words of messages, so that each sequence of roles is rendered only once: a
+    single question at construction, others at their first use. The prompt ends where the answer begins, after any reasoning (see
+    `_end`). Raises FbragError `model_corrupt` for a template with endless output.
     """
 
     def __init__(self, source: str | None, *, bos: str = "", eos: str = "") -> None:
@@ -53,19 +53,19 @@ class ChatTemplate:
         self.reasoning_tags: ReasoningTags | None = None
         self.may_reason = False
         self._source, self._markers = source or "", {"bos_token": bos, "eos_token": eos}
-        self._against: dict[str, object] = {}  # settings of the template, against thoughts
-        self._end = ""  # what follows the last marker of a prompt, against thoughts
+        self._against: dict[str, object] = {}  # template settings that turn reasoning off
+        self._end = ""  # text after the last marker of a prompt that turns reasoning off
         self._pieces: dict[tuple[str, ...], list[str]] = {}
         if source:
             try:
                 self._begin()
             except ValueError as error:
-                self.problem = f"the model's chat template cannot be used ({error}); prompts are plain text"
+                self.problem = f"the model's chat template does not work ({error}); using plain-text prompts"
 
     def segments(self, messages: Sequence[Message]) -> tuple[Segment, ...]:
-        """Return what the model reads for `messages`, in order.
+        """Return the prompt for `messages` as segments, in order.
 
-        Raises FbragError `model_corrupt` where the template takes one question, but not these messages.
+        Raises FbragError `model_corrupt` if the template accepts a single question, but not these messages.
         """
         if not self._source or self.problem:
             return _plain(messages)
@@ -76,7 +76,7 @@ class ChatTemplate:
             try:
                 self._pieces[roles] = _checked(self._rendered(roles, self._against))
             except ValueError as error:
-                what = f"the model's chat template cannot be used for {' and '.join(roles)}: {error}"
+                what = f"the model's chat template does not work for {' and '.join(roles)}: {error}"
                 raise FbragError("model_corrupt", what, "use another model (fbrag models list --all)") from None
         first, *others, last = self._pieces[roles]
         if not self._is_closed(last):
@@ -87,15 +87,15 @@ class ChatTemplate:
         return (*found, *opening)
 
     def beginning(self, messages: Sequence[Message]) -> tuple[Segment, ...]:
-        """Return what the model reads for `messages` up to the end of the words of the last closed one: what a chat that goes on
-        begins with, whatever its template writes after an earlier message. Raises as `segments`."""
+        """Return the prompt for `messages` up to the end of the words of the last complete message: the common beginning of all
+        continuations of the chat, whatever the template writes after an earlier message. Raises the same errors as `segments`."""
         closed = messages[:-1] if messages[-1].role == "assistant" else messages
         if not self._source or self.problem:
             return _plain((*closed, Message("assistant", "")))
         return self.segments(closed)[:-1]
 
     def _begin(self) -> None:
-        """Render a single question, and see how the model answers without a thought. Raises ValueError."""
+        """Render a single question, and find out how to make the model answer without reasoning. Raises ValueError."""
         question, chat = ("user",), ("user", "assistant", "user")
         tried = settings_without_reasoning(self._source)
         if not _OF_THOUGHTS.search(self._source):
@@ -106,7 +106,7 @@ class ChatTemplate:
         usable = [(settings, each) for settings, each in zip(tried, found, strict=True) if isinstance(each, list)]
         plain = usable[0][1] if usable else _checked(found[0])
         self.reasoning_tags = reasoning_tags_of("\n".join([self._source, *(piece for each in (*found, past) for piece in each)]))
-        # The first settings suffice where they end the prompt with the mark of a closed thought.
+        # The first settings are enough if they end the prompt with the tag that closes reasoning.
         self._against, pieces = usable[1 if len(usable) > 1 and self.reasoning_tags and not self._is_closed(plain[-1]) else 0]
         if self.reasoning_tags and not self._is_closed(pieces[-1]):
             switched = isinstance(thinking, list) and (thinking != plain or thinking[-1] != pieces[-1])
@@ -119,34 +119,35 @@ class ChatTemplate:
         return self.reasoning_tags is not None and prompt.rstrip().endswith(self.reasoning_tags.closing)
 
     def _rendered(self, roles: Sequence[str], settings: dict[str, object]) -> list[str] | str:
-        """Return the pieces around the words of messages with these roles, or why the template cannot be used for them."""
+        """Return the pieces around the words of messages with these roles, or the reason why the template does not work for
+        them."""
         try:
             return _pieces(_sandbox().from_string(self._source), roles, self._markers | settings)
         except FbragError:
             raise
-        except Exception as error:  # whatever an untrusted template does
+        except Exception as error:  # an untrusted template can raise anything
             return f"{type(error).__name__}: {error}"[:_MOST_OF_A_REASON]
 
 
 def _checked(rendered: list[str] | str) -> list[str]:
-    """Return the pieces of a rendering. Raises ValueError with its problem."""
+    """Return the pieces of a rendering. Raises ValueError with its problem, if there is one."""
     if isinstance(rendered, str):
         raise ValueError(rendered)
     return rendered
 
 
 def _end(pieces: Sequence[str], plain: str, past: str, marks: ReasoningTags, source: str) -> str:
-    """Return what follows a prompt so that an answer begins there, and no thought, where no setting of the template does that.
+    """Return the text to append to a prompt so that the answer begins without reasoning, if no template setting does that.
 
-    pieces: the prompt of a question, with the settings against thoughts. plain, past: what the template writes after a question
-    without them, and between a question and an earlier answer. source: "" where the template has a setting for thoughts.
+    pieces: the prompt of a question, with the settings that turn reasoning off. plain, past: what the template writes after a
+    question without them, and between a question and an earlier answer. source: "" if the template has a setting for reasoning.
 
-    - The template writes more before an earlier answer than at the end of a prompt: an empty thought (Kimi K2), or the channel of
-      answers (gpt-oss). That follows.
-    - The prompt ends within a thought, which the template has opened (DeepSeek R1): the thought is ended at once.
-    - The prompt asks for thoughts (Ministral), or the template knows how thoughts are written, and no way to have none (LFM2.5):
-      an empty thought follows. A template that only removes thoughts from earlier answers may be that of a model that has none:
-      nothing follows, and the replies are watched (`ReasoningParser`).
+    - If the template writes more before an earlier answer than at the end of a prompt (the empty reasoning of Kimi K2, the answer
+      channel of gpt-oss), append that.
+    - If the prompt ends within reasoning that the template has opened (DeepSeek R1), close it at once.
+    - If the prompt asks for reasoning (Ministral), or the template supports it and cannot turn it off (LFM2.5), append empty
+      reasoning. A template that only removes reasoning from earlier answers may belong to a model without any: append nothing,
+      and watch the replies (`ReasoningParser`).
     """
     last = pieces[-1]
     if past.startswith(plain) and past[len(plain) :].strip() and last.endswith(plain):
@@ -163,7 +164,7 @@ def _plain(messages: Sequence[Message]) -> tuple[Segment, ...]:
 
 
 def _words(message: Message) -> list[Text | InputEmbeddings]:
-    """Return the segments of a message: words are never merged across an input embedding."""
+    """Return the segments of a message. Words are never merged across an input embedding."""
     return [part if isinstance(part, InputEmbeddings) else Text(part) for part in message.parts]
 
 
@@ -171,14 +172,14 @@ def _words(message: Message) -> list[Text | InputEmbeddings]:
 
 
 def _pieces(template: Any, roles: Sequence[str], variables: dict[str, object]) -> list[str]:
-    """Render messages whose words are placeholders. Return the text around them: one piece more than messages."""
+    """Render messages with placeholders as words. Return the text around them: one more piece than messages."""
     marks = [f"message-{token_hex(16)}" for _ in roles]
     messages = [{"role": role, "content": mark} for role, mark in zip(roles, marks, strict=True)]
     rest = _bounded(template.generate(messages=messages, add_generation_prompt=True, **variables))
     pieces = []
     for mark in marks:
         if rest.count(mark) != 1:
-            raise ValueError("the template leaves out or repeats the words of a message")
+            raise ValueError("the template drops or repeats the words of a message")
         before, _, rest = rest.partition(mark)
         pieces.append(before)
     return [*pieces, rest]
@@ -189,7 +190,7 @@ def _bounded(written: Any) -> str:
     for piece in written:
         text += piece
         if len(text) > _MOST_CHARACTERS:
-            what = f"the model's chat template writes more than {_MOST_CHARACTERS:,} characters"
+            what = f"the output of the model's chat template exceeds {_MOST_CHARACTERS:,} characters"
             raise FbragError("model_corrupt", what, "use another model (fbrag models list --all)")
     return text
 
@@ -207,7 +208,7 @@ def _sandbox() -> Any:
         nonlocal n_numbers
         n_numbers += len(numbers := range(*arguments))
         if n_numbers > _MOST_NUMBERS:
-            raise OverflowError("the template counts without end")
+            raise OverflowError("the template loops without end")
         return numbers
 
     sandbox = ImmutableSandboxedEnvironment(
@@ -215,12 +216,12 @@ def _sandbox() -> Any:
     )
     sandbox.globals["range"] = limited_range
     sandbox.globals["raise_exception"] = refuse
-    sandbox.globals["strftime_now"] = lambda form: ""  # a prompt that holds the date would differ from day to day
+    sandbox.globals["strftime_now"] = lambda form: ""  # a prompt with the date would differ every day
     return sandbox
 
 
 def _generation_block() -> Any:
-    """Return the extension for a block around the words of an assistant, which marks them for training."""
+    """Return the extension for the `generation` block, which templates put around the assistant's words for training."""
     from jinja2.ext import Extension
 
     class Generation(Extension):

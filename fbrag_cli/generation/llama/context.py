@@ -1,4 +1,4 @@
-"""One llama.cpp context: token sequences that share one memory of keys and values (KV cells), extended batch by batch."""
+"""A llama.cpp context: token sequences that share one memory of keys and values (KV cells), extended batch by batch."""
 
 from __future__ import annotations
 
@@ -15,19 +15,18 @@ from fbrag_cli.generation.llama.machine import free_gpu_memory, llama_cpp, nativ
 from fbrag_cli.generation.llama.weights import Weights
 from fbrag_cli.limits import free_memory
 
-#: The most tokens of a batch.
+#: Maximum number of tokens in a batch.
 BATCH = 512
-#: On a CPU a step of five samples takes two thirds of its time without flash attention, and a prompt of up to about so many cells
-#: takes about as long (8,000 tokens, 1.5B: 122 s for 133; 5,561, 0.5B: 40 s for 37); beyond, the matrix of the scores outgrows
-#: the processor's caches (12,805 tokens, 0.5B: 159 s for 137).
+#: Number of cells up to which flash attention is off on a CPU. Without it a step of five samples takes two thirds of the time,
+#: and a prompt of up to about this length takes about as long (8,000 tokens, 1.5B: 122 s instead of 133; 5,561, 0.5B: 40 s
+#: instead of 37). Beyond, the matrix of scores outgrows the processor's caches (12,805 tokens, 0.5B: 159 s instead of 137).
 _FLASH_ATTENTION_FROM = 9216
-_KV_BYTES, _FLOAT_BYTES = 2, 4  # of a number
+_KV_BYTES, _FLOAT_BYTES = 2, 4  # bytes per number
 _NONE: Mapping[int, NDArray[np.float32]] = MappingProxyType({})
 
 
 class BatchToken(NamedTuple):
-    """A token of a batch, or the number of an input embedding (`InputEmbeddings.ids`). wanted: whether its logits are
-    computed."""
+    """A token of a batch, or the number of an input embedding (`InputEmbeddings.ids`). wanted: whether to compute its logits."""
 
     token: int
     position: int
@@ -49,24 +48,24 @@ class Context:
         free = free_memory() + (free_gpu_memory() if weights.layers_on_gpu > 0 else 0)
         if (need := context_bytes(weights, params)) > free:
             raise _too_large(
-                f"a context of {n_cells} tokens needs {need / 1e9:.1f} GB of memory, and {free / 1e9:.1f} GB are free"
+                f"a context of {n_cells} tokens needs {need / 1e9:.1f} GB of memory; only {free / 1e9:.1f} GB is free"
             )
         self._context = weights.context(params)
         if not self._context:
-            raise _too_large(f"llama.cpp made no context of {n_cells} tokens: {native_log.last_error()}")
+            raise _too_large(f"llama.cpp could not make a context of {n_cells} tokens: {native_log.last_error()}")
         self._memory = llama_cpp.llama_get_memory(self._context)
-        # 0 for none: beside a state, too, which alone decides where a sequence can go on.
+        # 0 for none; also 0 next to a state, which then decides where a sequence can continue.
         self._window = 0 if has_states(weights) else llama_cpp.llama_model_n_swa(weights.model)
         self._batch = llama_cpp.llama_batch_init(BATCH, 0, 1)
-        self._embedding_batch: Any = None  # made when it is first needed
+        self._embedding_batch: Any = None  # made on first use
 
     def decode(self, tokens: Sequence[BatchToken], vectors: Mapping[int, NDArray[np.float32]] = _NONE) -> None:
-        """Append tokens to their sequences, in one batch. Token i gets logits i, where they are wanted.
+        """Append tokens to their sequences, in one batch. Token i gets logits i, if they are wanted.
 
-        vectors: the input embeddings, by their numbers. llama.cpp takes tokens or embeddings in a batch, not both: where there is
-        such a row the embeddings of the tokens are looked up too, and the logits are the same to the bit (CPU).
-        Raises FbragError `out_of_memory`, and the error of a cancellation of `weights`. Then the memory holds part of a batch:
-        nothing in the context can be trusted, and it is to be closed.
+        vectors: the input embeddings by number. A batch of llama.cpp has tokens or embeddings, not both: if there is such a row,
+        the embeddings of the tokens are looked up as well, with bit-identical logits (CPU). Raises FbragError `out_of_memory`,
+        and the error of a cancellation of `weights`. The memory then has part of a batch: nothing in the context can be trusted,
+        and it must be closed.
         """
         if vectors and any(each.token in vectors for each in tokens):
             batch = self._embeddings(tokens, vectors)
@@ -83,7 +82,7 @@ class Context:
             raise _too_large(f"llama.cpp stopped at a batch of {len(tokens)} tokens (status {status}): {native_log.last_error()}")
 
     def _embeddings(self, tokens: Sequence[BatchToken], vectors: Mapping[int, NDArray[np.float32]]) -> Any:
-        """Return the batch of embeddings, filled with those of the tokens and with `vectors` between them."""
+        """Return the batch of embeddings, filled with those of the tokens and the `vectors` between them."""
         width = self._weights.token_table.width
         if self._embedding_batch is None:
             self._embedding_batch = llama_cpp.llama_batch_init(BATCH, width, 1)
@@ -104,14 +103,15 @@ class Context:
         return int(llama_cpp.llama_sampler_sample(sampler, self._context, i))
 
     def share(self, source: int, target: int, n_tokens: int) -> None:
-        """Let the empty sequence `target` begin with the first `n_tokens` tokens of `source`. The two share their cells."""
+        """Make the empty sequence `target` begin with the first `n_tokens` tokens of `source`. They share cells."""
         llama_cpp.llama_memory_seq_cp(self._memory, source, target, 0, n_tokens)
 
     def reaches(self, sequence: int, n_tokens: int) -> bool:
-        """Return whether a sequence can go on after its first `n_tokens` tokens: whether what the next token reads is there.
+        """Return whether a sequence can continue after its first `n_tokens` tokens, that is, has everything that the next token
+        needs.
 
-        A recurrent state is that of the end. Of a layer with a sliding window, llama.cpp gives cells before it to others, which
-        may leave none of a prompt whose samples went on for longer than the window.
+        A recurrent state is only that of the end. In a layer with a sliding window, llama.cpp reuses the cells before the window,
+        which may leave none of a prompt whose samples were longer than the window.
         """
         first = llama_cpp.llama_memory_seq_pos_min(self._memory, sequence)
         if self._window:
@@ -119,7 +119,7 @@ class Context:
         return bool(first <= 0 or n_tokens == llama_cpp.llama_memory_seq_pos_max(self._memory, sequence) + 1)
 
     def cut(self, sequence: int, n_tokens: int) -> bool:
-        """Reduce a sequence to its first `n_tokens` tokens. Return False where the model cannot go back."""
+        """Cut a sequence to its first `n_tokens` tokens. Return False if the model cannot go back."""
         return bool(llama_cpp.llama_memory_seq_rm(self._memory, sequence, n_tokens, -1))
 
     def clear(self, sequence: int) -> None:
@@ -134,7 +134,7 @@ class Context:
         return state
 
     def restore(self, sequence: int, state: Any) -> bool:
-        """Fill an empty sequence with the cells of another context of the same model. Return False where that fails."""
+        """Fill an empty sequence with the cells of another context of the same model. Return False if that fails."""
         return bool(llama_cpp.llama_state_seq_set_data(self._context, state, len(state), sequence))
 
     def close(self) -> None:
@@ -148,19 +148,19 @@ class Context:
 
 
 def has_states(weights: Weights) -> bool:
-    """Return whether a model has a recurrent state, alone or beside keys and values."""
+    """Return whether a model has a recurrent state, with or without keys and values."""
     return bool(llama_cpp.llama_model_is_recurrent(weights.model) or llama_cpp.llama_model_is_hybrid(weights.model))
 
 
 def fits_in_half(weights: Weights, n_cells: int, n_sequences: int) -> bool:
-    """Return whether a context fits in half of the free memory of the devices that have the model's layers."""
+    """Return whether a context fits in half of the free memory of the devices with the model's layers."""
     all_on_gpu = weights.layers_on_gpu > llama_cpp.llama_model_n_layer(weights.model)
     half = (free_gpu_memory() if all_on_gpu else free_memory()) // 2
     return context_bytes(weights, _parameters(weights, n_cells, n_sequences)) <= half
 
 
 def context_bytes(weights: Weights, params: Any) -> int:
-    """Return about how many bytes a context with `params` takes: keys and values, recurrent states, and scores of a batch."""
+    """Return the approximate bytes of a context with `params`: keys and values, recurrent states, and scores of a batch."""
     keys_and_values = params.n_ctx * weights.layers.kv_numbers * _KV_BYTES
     states = params.n_seq_max * weights.layers.state_numbers * _FLOAT_BYTES
     has_scores = params.flash_attn_type == llama_cpp.LLAMA_FLASH_ATTN_TYPE_DISABLED
@@ -174,7 +174,7 @@ def _parameters(weights: Weights, n_cells: int, n_sequences: int) -> Any:
     params.n_batch = params.n_ubatch = BATCH
     params.n_seq_max = params.n_outputs_max = n_sequences
     if weights.layers_on_gpu > 0:
-        params.flash_attn_type = llama_cpp.LLAMA_FLASH_ATTN_TYPE_AUTO  # flash attention where it has it
+        params.flash_attn_type = llama_cpp.LLAMA_FLASH_ATTN_TYPE_AUTO  # flash attention if supported
     elif n_cells > _FLASH_ATTENTION_FROM:
         params.flash_attn_type = llama_cpp.LLAMA_FLASH_ATTN_TYPE_ENABLED
     else:

@@ -1,7 +1,7 @@
 """GGUF encoders in llama.cpp: embedding models and cross-encoders.
 
-Windows of tokens go in, several in a batch, each a sequence of its own, and vectors come out. A text that is longer than a window
-is read window by window: nothing is cut off.
+The input is windows of tokens, several per batch as separate sequences; the output is vectors. A text longer than a window is
+read window by window, without cutting anything off.
 """
 
 from __future__ import annotations
@@ -23,31 +23,31 @@ from fbrag_cli.generation.llama.machine import corrupt, llama_cpp, metadata, nat
 from fbrag_cli.generation.llama.weights import BY_DEFAULT, Loading, Weights
 from fbrag_cli.storage.files import sha256_of
 
-QUESTION_TOKENS = 64  # of a question that a cross-encoder reads; what is more is cut off
-_BATCH = 512  # tokens a llama_decode; more cost attention between texts that do not see each other
+QUESTION_TOKENS = 64  # maximum for the question of a cross-encoder; the rest is cut off
+_BATCH = 512  # tokens per llama_decode; more would waste attention between separate texts
 _SEQUENCES = 64
 
 Self = TypeVar("Self", bound="LlamaEncoder")
 
-#: Returns the prefixes of queries and of chunks for a model's name (`retrieval.dense.prefixes_of`).
+#: Returns a model's prefixes for queries and for chunks, by its name (`retrieval.dense.prefixes_of`).
 Prefixes = Callable[[str], tuple[str, str]]
 
 
 class LlamaEncoder:
-    """What `LlamaEmbedder` and `LlamaScorer` share: the loaded file, its context, windows, batches, and the key of the results.
+    """The base of `LlamaEmbedder` and `LlamaScorer`: the loaded file, its context, windows, batches, and the cache key.
 
-    A digest of the file that is not known is computed for `key`. Raises as `Weights`; also FbragError `model_corrupt` where the
-    model reads too little at once.
+    `key` computes the file's digest if it is unknown. Raises the errors of `Weights`, and FbragError `model_corrupt` if the
+    model's window is too short.
     """
 
-    #: Tokens of a window: at most, and at least; a model may have a longer one.
+    #: Maximum and minimum number of tokens in a window; a model may allow longer ones.
     longest_window = 2048
     shortest_window = 64
 
     def __init__(self, path: Path, loading: Loading = BY_DEFAULT) -> None:
         self._path, self._sha256 = path, loading.sha256
         self._context: Any = None
-        self._lock = threading.Lock()  # of the context: one call at a time
+        self._lock = threading.Lock()  # guards the context: one call at a time
         self.name = loading.name or path.stem
         self._weights = Weights(path, loading)
         self._tokens_of = self._weights.tokens_of
@@ -57,14 +57,14 @@ class LlamaEncoder:
             self._n_outputs = self._prepare()
             self._head, self._tail = self._surroundings()
             if self._window < self.shortest_window:
-                raise corrupt(f"{self.name} reads {self._window} tokens at once")
+                raise corrupt(f"{self.name} has a window of only {self._window} tokens")
         except BaseException:
             self.close()
             raise
 
     @property
     def cancellation(self) -> Cancellation:
-        """What stops the running call."""
+        """The cancellation that stops the running call."""
         return self._weights.cancellation
 
     @cancellation.setter
@@ -73,12 +73,12 @@ class LlamaEncoder:
 
     @cached_property
     def key(self) -> str:
-        """The SHA-256 (hex) of all that a result depends on beside the text."""
+        """The SHA-256 (hex) of everything that a result depends on besides the text."""
         inputs = [self._sha256 or sha256_of(self._path), *self._settings(), version()]
         return sha256_hash(repr(inputs).encode()).hexdigest()
 
     def close(self) -> None:
-        """Free the context and the model. Neither can be used afterwards."""
+        """Free the context and the model, which cannot be used afterwards."""
         self._free_context()
         self._weights.close()
 
@@ -88,20 +88,20 @@ class LlamaEncoder:
     def __exit__(self, *exc: object) -> None:
         self.close()
 
-    # -- what each kind of encoder defines -------------------------------------------------------------------------------
+    # -- to be defined by each kind of encoder ---------------------------------------------------------------------------
 
     def _prepare(self) -> int:
-        """Make the context, and return the length of the vectors. Raises FbragError for another kind of model."""
+        """Make the context, and return the length of the vectors. Raises FbragError for the wrong kind of model."""
         raise NotImplementedError
 
     def _settings(self) -> list[object]:
-        """Return what a result depends on beside the file, the text and the version of llama.cpp."""
+        """Return what a result depends on besides the file, the text and the version of llama.cpp."""
         raise NotImplementedError
 
     # -- steps of a call -------------------------------------------------------------------------------------------------
 
     def _vectors(self, windows: Sequence[Sequence[int]]) -> Iterator[NDArray[np.float32]]:
-        """Yield the vector of each window, float32 `(n_outputs,)`: valid until the next one. windows: token ids.
+        """Yield the vector of each window, float32 `(n_outputs,)`, valid until the next one. windows: token ids.
 
         Raises FbragError `out_of_memory`; `model_corrupt` for a vector that is not finite; the error of a cancellation.
         """
@@ -125,19 +125,19 @@ class LlamaEncoder:
             raise FbragError(
                 "out_of_memory",
                 f"llama.cpp stopped at a batch of {i} tokens (status {status}): {native_log.last_error()}",
-                "close other programs, or choose a smaller model",
+                "close other programs, or use a smaller model",
             )
         for sequence in range(len(windows)):
             pointer = llama_cpp.llama_get_embeddings_seq(self._context, sequence)
             vector = np.ctypeslib.as_array(pointer, (self._n_outputs,))
             if not np.isfinite(vector).all():
-                raise corrupt(f"{self.name} computes what are no numbers (NaN)")
+                raise corrupt(f"{self.name} outputs values that are not numbers (NaN)")
             yield vector
 
     # -- model and context -----------------------------------------------------------------------------------------------
 
     def _make_context(self, pooling: int) -> int:
-        """Make a context that pools by `pooling`. Return the pooling that llama.cpp chose."""
+        """Make a context with this pooling. Return the pooling that llama.cpp chose."""
         self._free_context()
         params = llama_cpp.llama_context_default_params()
         params.embeddings = True
@@ -148,8 +148,8 @@ class LlamaEncoder:
         if not self._context:
             raise FbragError(
                 "out_of_memory",
-                f"llama.cpp made no context of {self._size} tokens for {self.name}: {native_log.last_error()}",
-                "close other programs, or choose a smaller model",
+                f"llama.cpp could not make a context of {self._size} tokens for {self.name}: {native_log.last_error()}",
+                "close other programs, or use a smaller model",
             )
         self._batch = llama_cpp.llama_batch_init(self._size, 0, 1)
         return int(llama_cpp.llama_pooling_type(self._context))
@@ -165,17 +165,17 @@ class LlamaEncoder:
         bare, whole = self._tokens_of("a"), self._tokens_of("a", surrounded=True)
         start = next((i for i in range(len(whole)) if bare and whole[i : i + len(bare)] == bare), None)
         if start is None:
-            raise corrupt(f"{self.name} has no tokens for a letter")
+            raise corrupt(f"{self.name} has no token for a single letter")
         return whole[:start], whole[start + len(bare) :]
 
 
 class LlamaEmbedder(LlamaEncoder):
     """The `Embedder` for GGUF files.
 
-    The embedding of a long text is the mean of those of its windows. prefixes: called with the file's name and the name in the
-    model's metadata. Raises as `LlamaEncoder`; also FbragError `usage` if the model cannot pool (a reranker).
+    The embedding of a long text is the mean over its windows. prefixes: called with the file's name and the name in the model's
+    metadata. Raises the errors of `LlamaEncoder`, and FbragError `usage` if the model is a reranker, which cannot pool.
 
-    problems: what the user should know about the model, as sentences.
+    problems: warnings about the model.
     """
 
     def __init__(self, path: Path, loading: Loading = BY_DEFAULT, *, prefixes: Prefixes = lambda name: ("", "")) -> None:
@@ -186,7 +186,7 @@ class LlamaEmbedder(LlamaEncoder):
     # -- the Embedder protocol -------------------------------------------------------------------------------------------
 
     def embed(self, texts: Sequence[str], *, query: bool) -> NDArray[np.float32]:
-        """Return float32 `(len(texts), d)`, each row of length 1. query: whether the texts are queries, not chunks.
+        """Return float32 `(len(texts), d)`, each row of length 1. query: whether the texts are queries rather than chunks.
 
         Raises FbragError `out_of_memory`, and the error of a cancellation.
         """
@@ -194,7 +194,7 @@ class LlamaEmbedder(LlamaEncoder):
         windows = [(i, window) for i, text in enumerate(texts) for window in self._windows_of(prefix, text)]
         sums = np.zeros((len(texts), self._n_outputs), np.float32)
         for (i, _), vector in zip(windows, self._vectors([window for _, window in windows]), strict=True):
-            # The windows of a text are equally long, so that the mean is the sum but for its length.
+            # The windows of a text have the same length, so the normalized mean is the normalized sum.
             sums[i] += _normalised(vector)
         return _normalised(sums)
 
@@ -205,18 +205,18 @@ class LlamaEmbedder(LlamaEncoder):
         self._pooling = self._make_context(llama_cpp.LLAMA_POOLING_TYPE_UNSPECIFIED)
         if self._pooling == llama_cpp.LLAMA_POOLING_TYPE_NONE:
             self._pooling = self._make_context(llama_cpp.LLAMA_POOLING_TYPE_MEAN)
-            what = "says nothing of embeddings: the mean over a text's tokens is taken, of which little can be expected"
+            what = "is not marked as an embedding model: using the mean over a text's tokens, which may rank poorly"
             self.problems = (f"{self.name} {what}",)
         if self._pooling == llama_cpp.LLAMA_POOLING_TYPE_RANK:
-            hint = "name an embedding model, as all-MiniLM or bge"
-            raise FbragError("usage", f"{self.name} is a reranker: it gives no embeddings", hint)
+            hint = "use an embedding model, such as all-MiniLM or bge"
+            raise FbragError("usage", f"{self.name} is a reranker, not an embedding model", hint)
         return int(llama_cpp.llama_model_n_embd_out(self._weights.model))
 
     def _settings(self) -> list[object]:
         return [self._pooling, self._window, self._prefixes]
 
     def _windows_of(self, prefix: str, text: str) -> list[list[int]]:
-        """Return the tokens of a text with prefix and markers, in as few windows as needed, of about equal length."""
+        """Return a text's tokens with prefix and markers, in as few windows as possible, of about equal length."""
         tokens = self._tokens_of(prefix + text)
         if len(tokens) <= self._window - len(self._head) - len(self._tail):
             whole = self._head + tokens + self._tail
@@ -229,8 +229,8 @@ class LlamaEmbedder(LlamaEncoder):
 class LlamaScorer(LlamaEncoder):
     """The `Scorer` for GGUF files: an encoder that pools by rank and names its outputs.
 
-    It reads [CLS] question [SEP] text [SEP], at most 512 tokens. Of a text in several windows each label's largest logit counts.
-    Several threads may call it. Raises as `LlamaEncoder`; also FbragError `model_corrupt` for another kind of model.
+    It reads [CLS] question [SEP] text [SEP], up to 512 tokens. If a text has several windows, the largest logit per label counts.
+    Thread-safe. Raises the errors of `LlamaEncoder`, and FbragError `model_corrupt` for another kind of model.
     """
 
     longest_window = 512
@@ -239,7 +239,7 @@ class LlamaScorer(LlamaEncoder):
     def scores(self, question: str, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return float32 `(len(texts), len(labels))`: logits, of any sign.
 
-        Raises FbragError `out_of_memory`; `model_corrupt` where a logit is not finite; the error of a cancellation.
+        Raises FbragError `out_of_memory`; `model_corrupt` if a logit is not finite; the error of a cancellation.
         """
         windows = [(i, window) for i, text in enumerate(texts) for window in self.windows(question, text)]
         logits = np.full((len(texts), len(self.labels)), -np.inf, np.float32)
@@ -251,7 +251,7 @@ class LlamaScorer(LlamaEncoder):
     def embed(self, questions: Sequence[str]) -> NDArray[np.float32]:
         """Return float32 `(len(questions), d)`, each row of length 1: the mean over the first `QUESTION_TOKENS` tokens.
 
-        For it the model pools by the mean; making its context anew takes milliseconds. Raises as `scores`.
+        The model then pools by the mean, for which its context is remade in milliseconds. Raises the same errors as `scores`.
         """
         windows = [[*self._head, *self._tokens_of(each)[:QUESTION_TOKENS], *self._tail] for each in questions]
         with self._lock:
@@ -265,9 +265,9 @@ class LlamaScorer(LlamaEncoder):
         return np.array(found, np.float32)
 
     def windows(self, question: str, text: str) -> list[list[int]]:
-        """Return the token ids that the model reads for a pair, in as few windows as needed, of about equal length.
+        """Return the token ids for a pair, in as few windows as possible, of about equal length.
 
-        Each begins with the question. Training reads the same, with token type 0 throughout, as llama.cpp has it.
+        Each begins with the question. Training uses the same, with token type 0 throughout, as in llama.cpp.
         """
         head = [*self._head, *self._tokens_of(question)[:QUESTION_TOKENS], *self._tail]
         pieces = split_evenly(self._tokens_of(text), self._window - len(head) - len(self._tail))
@@ -279,7 +279,7 @@ class LlamaScorer(LlamaEncoder):
         self.labels = tuple((label or b"").decode("utf-8", "replace") for label in labels)
         self._pooling = self._make_context(llama_cpp.LLAMA_POOLING_TYPE_UNSPECIFIED)
         if self._pooling != llama_cpp.LLAMA_POOLING_TYPE_RANK:
-            raise corrupt(f"{self.name} is no document scorer: it does not pool by rank")
+            raise corrupt(f"{self.name} is not a document scorer: it does not pool by rank")
         return len(self.labels)
 
     def _settings(self) -> list[object]:
@@ -287,14 +287,15 @@ class LlamaScorer(LlamaEncoder):
 
 
 def split_evenly(tokens: Sequence[int], room: int) -> list[Sequence[int]]:
-    """Return the tokens in as few pieces of at most `room` as needed, of about equal length; one empty piece for none."""
+    """Return the tokens in as few pieces of up to `room` tokens as possible, of about equal length; one empty piece for no
+    tokens."""
     n = max(1, -(-len(tokens) // room))
     ends = [len(tokens) * i // n for i in range(n + 1)]
     return [tokens[start:end] for start, end in pairwise(ends)]
 
 
 def _batches(windows: Sequence[Sequence[int]], size: int) -> Iterator[list[Sequence[int]]]:
-    """Yield runs of windows with `size` tokens at most."""
+    """Yield runs of windows with up to `size` tokens in total."""
     batch: list[Sequence[int]] = []
     n_tokens = 0
     for window in windows:
@@ -308,6 +309,6 @@ def _batches(windows: Sequence[Sequence[int]], size: int) -> Iterator[list[Seque
 
 
 def _normalised(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return each row scaled to length 1; a row of zeros stays."""
+    """Return each row scaled to length 1; rows of zeros are unchanged."""
     lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
     return np.asarray(vectors / np.where(lengths > 0, lengths, 1), np.float32)

@@ -1,7 +1,8 @@
-"""The generator for GGUF files, through llama.cpp's low-level API: the prompt is read once, n samples are decoded in one batch.
+"""The generator for GGUF files, through llama.cpp's low-level API: the prompt is read once, and n samples are decoded in one
+batch.
 
-A `LlamaGenerator` owns one model and one context. Prompts of earlier calls stay in the context, and a call reads only what its
-prompt does not share with them.
+A `LlamaGenerator` owns one model and one context. Prompts of earlier calls stay in the context, so a call reads only the part of
+its prompt that it does not share with them.
 """
 
 from __future__ import annotations
@@ -27,15 +28,16 @@ from fbrag_cli.generation.reasoning import MOST_TOKENS, ReasoningTags, check_ans
 
 _IN_ANY_TEXT = llama_cpp.LLAMA_TOKEN_ATTR_USER_DEFINED
 _OF_MARKS = llama_cpp.LLAMA_TOKEN_ATTR_CONTROL | _IN_ANY_TEXT
-_FIRST_CHARACTER = 0xD800  # a surrogate, which no decoded text holds
+_FIRST_CHARACTER = 0xD800  # a surrogate, which decoded text cannot contain
 
 
 class LlamaGenerator:
-    """The `Generator` for GGUF files. Calls may come from several threads: `at_once` of them run at once, and others wait.
+    """The `Generator` for GGUF files. It is thread-safe: up to `at_once` calls run at the same time, others wait.
 
-    max_context: tokens of a prompt with its reply, None for as many as the model was trained with. Raises as `Weights`.
+    max_context: maximum tokens of prompt and reply, None for the length that the model was trained with. Raises the errors of
+    `Weights`.
 
-    path: the file. threads: number of CPU threads. problems: what the user should know about the model, as sentences.
+    path: the file. threads: number of CPU threads. problems: warnings about the model.
     """
 
     def __init__(self, path: Path, loading: Loading = BY_DEFAULT, *, max_context: int | None = None) -> None:
@@ -59,14 +61,14 @@ class LlamaGenerator:
         self.info = ModelInfo(loading.name or path.stem, loading.sha256, f"{self._weights.layers_on_gpu}/{n_layers}", limit)
         self._prompts = PromptCache(self._weights, self.info.name, limit)
         self._scheduler = Scheduler(self._weights, self._prompts)
-        # How the model marks its thoughts: as its template does, or by <think> where its vocabulary has a token for that.
+        # The tags of the model's reasoning: from its template, or <think> if its vocabulary has a token for it.
         marks = self._template.reasoning_tags or (
             tags_named("think") if len(self._weights.tokens_of("<think>", special=True)) == 1 else None
         )
         self._thinking = self._spelled(marks) if marks else NO_REASONING
         self._thought = self._weights.tokens_of(marks.empty, special=True) if marks else []
-        # llama.cpp reads tokens of this kind, as Qwen's <think>, in any text: words of a message are cut after their first
-        # letter.
+        # llama.cpp parses tokens of this kind, such as Qwen's <think>, in any text, so words of a message are split after their
+        # first letter.
         read = [self._token_text(token) for token in self._thinking.tokens if self._attributes(token) & _IN_ANY_TEXT]
         within = [f"(?<={re.escape(each[0])})(?={re.escape(each[1:])})" for each in read if each[1:]]
         self._within_mark = re.compile("|".join(within)) if within else None
@@ -78,20 +80,20 @@ class LlamaGenerator:
         return takes_input_embeddings(self._weights)
 
     def add_adapter(self, path: Path) -> None:
-        """Add LoRA, a GGUF file, to the model, before the first prompt. Raises FbragError `model_corrupt` for another file."""
+        """Add a LoRA GGUF file to the model, before the first prompt. Raises FbragError `model_corrupt` for another file."""
         self._weights.add_adapter(path)
 
     def render_prompt(self, messages: Sequence[Message]) -> str:
-        """Return the prompt as text, with a mark "⟨row⟩" in the place of each input embedding."""
+        """Return the prompt as text, with "⟨row⟩" for each input embedding."""
         segments = self._template.segments(messages)
         return "".join(each.placeholder if isinstance(each, InputEmbeddings) else each.text for each in segments)
 
     def generate(self, messages: Sequence[Message], n: int, sampling: Sampling, options: CallOptions = QUIET) -> Generations:
         """Draw `n` samples of the reply to `messages`.
 
-        Raises FbragError `prompt_too_long`, with both numbers, before any work; `usage` for input embeddings that the model does
-        not take; `out_of_memory`; `no_answer` where the model only thinks; the error of a cancellation, after which the generator
-        can be used again.
+        Raises FbragError `prompt_too_long`, with both lengths, before any work; `usage` for input embeddings that the model does
+        not support; `out_of_memory`; `no_answer` if the model only reasons; the error of a cancellation, after which the
+        generator can be used again.
         """
         need = self._need(messages, n, sampling.max_tokens, MOST_TOKENS if self._template.may_reason else 0)
         request = self._run(need, sampling, options)
@@ -103,12 +105,12 @@ class LlamaGenerator:
     def choice_probabilities(
         self, messages: Sequence[Message], choices: Sequence[str], options: CallOptions = QUIET
     ) -> tuple[float, ...]:
-        """Return the probability that the reply begins with each of `choices`. They sum to 1 at most.
+        """Return the probability that the reply begins with each of `choices`. The sum is 1 or less.
 
-        Where the model would think first, this is asked behind an empty thought.
+        If the model would reason first, the prompt ends with empty reasoning.
         """
         need = self._need(messages, 1, 1)
-        need = replace(need, branch_points=need.branch_points[:-1])  # no chat goes on after it
+        need = replace(need, branch_points=need.branch_points[:-1])  # no chat continues after it
         probabilities = self._first_tokens(need, options)
         if self._thought and probabilities.argmax() == self._thought[0]:
             probabilities = self._first_tokens(replace(need, tokens=[*need.tokens, *self._thought]), options)
@@ -132,9 +134,9 @@ class LlamaGenerator:
         return self._counter.count(text)
 
     def tokenize(self, messages: Sequence[Message]) -> list[int]:
-        """Return the token ids of the prompt, and `InputEmbeddings.ids` for input embeddings.
+        """Return the token ids of the prompt, with `InputEmbeddings.ids` for input embeddings.
 
-        Only the template's own markup becomes special tokens, whatever a message contains.
+        Only the template's markup becomes special tokens, whatever a message contains.
         """
         return self._tokens_of(self._template.segments(messages))
 
@@ -150,17 +152,17 @@ class LlamaGenerator:
                 for words in self._within_mark.split(segment.text) if self._within_mark else [segment.text]:
                     tokens += self._weights.tokens_of(words)
         if tokens[:2] == [bos, bos]:
-            del tokens[0]  # the template wrote the marker itself
+            del tokens[0]  # the template has written the marker
         return tokens
 
     def tokenize_reply(self, text: str) -> list[int]:
-        """Return the token ids of a whole reply, the mark of its end included."""
+        """Return the token ids of a complete reply, including its end marker."""
         end = llama_cpp.llama_vocab_eot(self._vocab)
         return [*self._weights.tokens_of(text), end if end >= 0 else llama_cpp.llama_vocab_eos(self._vocab)]
 
     @property
     def token_table(self) -> TokenTable:
-        """The token embeddings. Raises FbragError `model_corrupt` where they cannot be read."""
+        """The token embeddings. Raises FbragError `model_corrupt` if they cannot be read."""
         return self._weights.token_table
 
     def close(self) -> None:
@@ -176,7 +178,7 @@ class LlamaGenerator:
 
     @property
     def at_once(self) -> int:
-        """Number of calls that may run at once, in common batches; 1 unless it is set. Fewer run where memory is short."""
+        """Maximum number of calls that run at the same time, in shared batches (default: 1). Fewer run if memory is short."""
         return self._prompts.at_once
 
     @at_once.setter
@@ -184,7 +186,8 @@ class LlamaGenerator:
         self._prompts.at_once = n
 
     def _spelled(self, marks: ReasoningTags) -> Reasoning:
-        """Return how samples think with such marks: where a mark is a token of the model, its letters alone are none."""
+        """Return the reasoning of samples with these tags. If a tag is a token of the model, its letters in other tokens are not
+        a tag."""
         tokens: dict[int, str] = {}
         for token in self._weights.tokens_of(f"{marks.opening}{marks.closing}{''.join(marks.frame)}", special=True):
             if self._attributes(token) & _OF_MARKS:
@@ -199,7 +202,7 @@ class LlamaGenerator:
         return Reasoning(marks.spelled(spell), tokens, texts, tuple(self._weights.tokens_of(marks.end, special=True)))
 
     def _need(self, messages: Sequence[Message], n: int, max_tokens: int, reasoning_tokens: int = 0) -> PromptRequest:
-        """Return what a call needs. reasoning_tokens: number of tokens of a thought before each sample, where there is room."""
+        """Return the request of a call. reasoning_tokens: number of reasoning tokens before each sample, if there is room."""
         rows = [each for message in messages for _, each in message.embeddings]
         for each in rows:
             check_input_embeddings(each, self._weights, self.info.name)
@@ -210,20 +213,20 @@ class LlamaGenerator:
         return PromptRequest(tokens, n, max_tokens, vectors, min(reasoning_tokens, max(0, room // n)), marks)
 
     def _marks(self, messages: Sequence[Message], tokens: Sequence[int]) -> tuple[int, ...]:
-        """Return where later prompts may part from this one, as numbers of tokens: at the end of a context, and where the words
-        of the last question end."""
+        """Return the numbers of tokens at which later prompts may diverge from this one: at the end of the context, and at the
+        end of the last question."""
         contexts = [(*messages[:i], message.context) for i, message in enumerate(messages) if message.context_end]
         read = (self._tokens_of(self._template.beginning(each)) for each in (*contexts, messages))
         return tuple(sorted({n for n in (common_prefix(each, tokens) for each in read) if 0 < n < len(tokens)}))
 
     def _run(self, need: PromptRequest, sampling: Sampling | None, options: CallOptions) -> Request:
         if not need.tokens:
-            raise corrupt(f"{self.info.name} has no tokens for the words of a prompt")
+            raise corrupt(f"{self.info.name} has no tokens for the words of the prompt")
         request = Request(need, sampling, options, replace(self._thinking, extra_tokens=need.reasoning_tokens))
         try:
             self._scheduler.run(request)
         except NoNumbersError:
-            raise corrupt(f"{self.info.name} computes what are no numbers (NaN)") from None
+            raise corrupt(f"{self.info.name} outputs values that are not numbers (NaN)") from None
         return request
 
     def _attributes(self, token: int) -> int:

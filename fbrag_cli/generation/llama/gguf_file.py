@@ -1,4 +1,4 @@
-"""What a GGUF file says of itself, through ggml's own reader: whether it is whole, and what its layers keep of each token."""
+"""Reads a GGUF file's header with ggml's own reader: whether the file is complete, and what its layers store per token."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import Any
 from fbrag_cli.generation.llama.machine import corrupt, native_log
 
 _BLOCK = re.compile(r"(?:\w+\.)?blk\.(\d+)\.(\w+)\.weight$")
-_UINT32, _STRING = 4, 8  # types of the metadata
+_UINT32, _STRING = 4, 8  # types in the metadata
 
 
 class InitParams(ctypes.Structure):
@@ -36,10 +36,10 @@ class TypeTraits(ctypes.Structure):
 
 @dataclass(frozen=True, slots=True)
 class Layers:
-    """The layers of a model, and what they keep in a context.
+    """The layers of a model, and what they store in a context.
 
-    n_blocks: number of layers but the output. kv_numbers: numbers of the keys and values of one token, in all layers that have
-    them. state_numbers: numbers of the recurrent states (SSM) of one sequence, in all layers that have them.
+    n_blocks: number of layers without the output. kv_numbers: count of numbers in the keys and values of one token, over all
+    layers. state_numbers: count of numbers in the recurrent states (SSM) of one sequence, over all layers.
     """
 
     n_blocks: int
@@ -48,13 +48,13 @@ class Layers:
 
 
 def read_layers(path: Path) -> Layers:
-    """Check that the size of a file, its header and its table of tensors agree, before llama.cpp loads it. Return its layers.
+    """Check that a file's size, header and tensor table agree, before llama.cpp loads it. Return its layers.
 
     Raises FbragError `model_corrupt`.
     """
     with opened(path) as file:
         if file is None:
-            raise corrupt(f"the header of {path.name} cannot be read: {native_log.last_error()}")
+            raise corrupt(f"could not read the header of {path.name}: {native_log.last_error()}")
         end, tensors = file.data_offset, defaultdict[int, dict[str, int]](dict)
         for number in range(ggml().gguf_get_n_tensors(file.pointer)):
             name = ggml().gguf_get_tensor_name(file.pointer, number).decode("utf-8", "replace")
@@ -62,24 +62,24 @@ def read_layers(path: Path) -> Layers:
             if found := _BLOCK.match(name):
                 tensors[int(found[1])][found[2]] = number
         if end > (size := path.stat().st_size):
-            raise corrupt(f"{path.name} is cut: it has {size:,} bytes, and its tensors end at byte {end:,}")
+            raise corrupt(f"{path.name} is incomplete: it has {size:,} bytes, but its tensors end at byte {end:,}")
         n_blocks, n_there = file.number("block_count"), max(tensors, default=-1) + 1
-        n_there += file.number("nextn_predict_layers") or 0  # a file may leave these out
+        n_there += file.number("nextn_predict_layers") or 0  # may be missing in a file
         is_split = ggml().gguf_find_key(file.pointer, b"split.count") >= 0
         if n_blocks == 0 or (n_blocks is not None and n_blocks > n_there and not is_split):
-            raise corrupt(f"{path.name} is no whole model: its header names {n_blocks} blocks, and it has {n_there}")
+            raise corrupt(f"{path.name} is incomplete: its header declares {n_blocks} blocks, but it has {n_there}")
         n_states = sum(map(_has_state, tensors.values()))
         kv_numbers = sum(_kv_numbers(file, block) for block in tensors.values())
         return Layers(n_blocks or n_there, kv_numbers, n_states * _state_numbers(file))
 
 
 def _kv_numbers(file: OpenFile, block: Mapping[str, int]) -> int:
-    """Return how many numbers the keys and values of a token have in a block, by the rows of the tensors that make them."""
+    """Return the count of numbers in a token's keys and values in a block, from the rows of the tensors that compute them."""
     width = max(file.number("embedding_length") or 0, 1)
     if "attn_k" in block:
         keys = file.rows(block["attn_k"], width)
         return keys + (file.rows(block["attn_v"], width) if "attn_v" in block else keys)
-    if "attn_kv_a_mqa" in block:  # both in one, compressed
+    if "attn_kv_a_mqa" in block:  # both compressed into one
         return file.rows(block["attn_kv_a_mqa"], width)
     if "attn_qkv" in block and not _has_state(block):
         n_heads = file.number("attention.head_count") or 1
@@ -102,7 +102,7 @@ def _state_numbers(file: OpenFile) -> int:
 
 @dataclass(frozen=True, slots=True)
 class OpenFile:
-    """A file that ggml has read, but for its weights. pointer: ggml's."""
+    """A file that ggml has opened without its weights. pointer: ggml's."""
 
     pointer: int
 
@@ -111,17 +111,17 @@ class OpenFile:
         return int(ggml().gguf_get_data_offset(self.pointer))
 
     def end_of(self, number: int) -> int:
-        """Return where a tensor ends, in bytes from the beginning of the file."""
+        """Return the end of a tensor, as an offset in bytes."""
         start = self.data_offset + ggml().gguf_get_tensor_offset(self.pointer, number)
         return int(start + ggml().gguf_get_tensor_size(self.pointer, number))
 
     def rows(self, number: int, width: int) -> int:
-        """Return how many rows of `width` numbers a tensor has."""
+        """Return the number of rows of `width` numbers in a tensor."""
         kind, n_bytes = ggml().gguf_get_tensor_type(self.pointer, number), ggml().gguf_get_tensor_size(self.pointer, number)
         return int(n_bytes // max(ggml().ggml_type_size(kind), 1) * ggml().ggml_blck_size(kind) // width)
 
     def number(self, key: str) -> int | None:
-        """Return a number of the metadata of the file's architecture, as "block_count"; None where it has none of that name."""
+        """Return a number from the metadata of the file's architecture, such as "block_count"; None if it is missing."""
         found = ggml().gguf_find_key(self.pointer, b"general.architecture")
         if found < 0 or ggml().gguf_get_kv_type(self.pointer, found) != _STRING:
             return None
@@ -134,7 +134,7 @@ class OpenFile:
 
 @contextmanager
 def opened(path: Path) -> Iterator[OpenFile | None]:
-    """Read a file but for its weights, until the block ends. Yield None where ggml cannot read it."""
+    """Context manager: open a file without its weights. Yield None if ggml cannot read it."""
     native_log.install()
     native_log.clear()
     pointer = ggml().gguf_init_from_file(os.fsencode(path), InitParams(True, None))
@@ -147,11 +147,11 @@ def opened(path: Path) -> Iterator[OpenFile | None]:
 
 @cache
 def ggml() -> Any:
-    """Return ggml's library, with the types of the functions that are used here."""
+    """Return ggml's library, with the types of the functions used here."""
     from llama_cpp._ctypes_extensions import load_shared_library
     from llama_cpp._ggml import libggml, libggml_base_path
 
-    # Windows finds the functions in ggml's base library alone. Elsewhere that would be loaded twice, and have a log of its own.
+    # On Windows the functions are only in ggml's base library. Elsewhere that would be loaded twice, with a separate log.
     library = libggml if hasattr(libggml, "gguf_init_from_file") else load_shared_library("ggml-base", libggml_base_path)
     pointer, text, number, size = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int64, ctypes.c_size_t
     for name, result, *arguments in (

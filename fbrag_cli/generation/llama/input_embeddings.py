@@ -1,4 +1,4 @@
-"""Input embeddings in a prompt: which models take them, and the check that a model reads a row as it reads a token."""
+"""Input embeddings in a prompt: which models support them, and a check that a model reads a row like a token."""
 
 from __future__ import annotations
 
@@ -10,39 +10,39 @@ from fbrag_cli.generation.llama.context import BatchToken, Context
 from fbrag_cli.generation.llama.machine import gpus, metadata
 from fbrag_cli.generation.llama.weights import Weights
 
-#: In llama.cpp these read a row as it stands. Gemma 3 scales a token's row and not one of ours; Gemma 3n ends the process.
+#: Architectures that read rows unchanged in llama.cpp. Gemma 3 scales the rows of tokens but not others; Gemma 3n aborts.
 _ARCHITECTURES = ("llama", "phi3", "qwen2", "qwen3")
 _N_PROBED = 32
-_TOLERANCE_ON_GPU = 1e-2  # in a logit
+_TOLERANCE_ON_GPU = 1e-2  # per logit
 
 
 def takes_input_embeddings(weights: Weights) -> bool:
-    """Return whether a model is of an architecture that takes input embeddings."""
+    """Return whether a model's architecture supports input embeddings."""
     return _architecture(weights) in _ARCHITECTURES
 
 
 def check_input_embeddings(rows: InputEmbeddings, weights: Weights, name: str) -> None:
-    """Raise FbragError `usage` where a model does not take input embeddings, or takes rows of another width.
+    """Raise FbragError `usage` if a model does not support input embeddings, or needs rows of another width.
 
     name: name of the model, for the error.
     """
     if not takes_input_embeddings(weights):
-        what = f"{name} is of the architecture {_architecture(weights)!r}, which takes no input embeddings in a prompt"
+        what = f"{name} has the architecture {_architecture(weights)!r}, which does not support input embeddings in a prompt"
         raise FbragError("usage", what, f"use a model of {', '.join(_ARCHITECTURES)}")
     if rows.width != weights.token_table.width:
-        what = f"{name} takes input embeddings of {weights.token_table.width} numbers, and these have {rows.width}"
-        raise FbragError("usage", what, "use the model that they were made for")
+        what = f"{name} needs input embeddings of {weights.token_table.width} numbers, but these have {rows.width}"
+        raise FbragError("usage", what, "use the model for which they were made")
 
 
 def check_reading(weights: Weights, name: str) -> None:
-    """Check that a model reads the embedding of a token as it reads the token. It takes as long as reading 64 tokens.
+    """Check that a model reads the embedding of a token like the token. This takes as long as reading 64 tokens.
 
-    The logits must be equal to the bit, on a GPU up to 0.01. Raises FbragError `model_corrupt`, with the name of the model, where
-    they differ; `out_of_memory`; the error of a cancellation.
+    The logits must be bit-identical, or within 0.01 on a GPU. Raises FbragError `model_corrupt`, with the model's name, if they
+    differ; `out_of_memory`; the error of a cancellation.
     """
     difference = _difference(weights)
     if not difference <= (_TOLERANCE_ON_GPU if gpus() else 0.0):
-        what = f"{name} reads the embedding of a token otherwise than the token: logits differ by {difference:.2g}"
+        what = f"{name} does not read the embedding of a token like the token: logits differ by {difference:.2g}"
         raise FbragError("model_corrupt", what, "use another model (fbrag models list --all)")
 
 

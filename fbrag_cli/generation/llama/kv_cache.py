@@ -1,10 +1,10 @@
 """Shares the KV cells of one llama.cpp context between prompts with a common prefix, and evicts the least recently used.
 
-A prompt is read from where it differs from those of running and earlier calls. Cells and sequences for the samples of a call are
-set aside when its prompt is admitted, so that no call runs out of them.
+A call reads only the part of its prompt that differs from those of running and earlier calls. The cells and sequences for a
+call's samples are reserved when its prompt is admitted, so that no call runs out of them.
 
-Keys and values can be cut anywhere. The recurrent state of a hybrid model cannot: it is kept as copies, one at each place of a
-prompt where a later one may part from it. A copy is a sequence of its own, which shares its cells with the prompt.
+Keys and values can be cut anywhere. The recurrent state of a hybrid model cannot, so it is copied at each point of a prompt where
+a later one may diverge. A copy is a separate sequence that shares its cells with the prompt.
 """
 
 from __future__ import annotations
@@ -21,20 +21,21 @@ from fbrag_cli.generation.llama.context import Context, fits_in_half, has_states
 from fbrag_cli.generation.llama.input_embeddings import check_reading
 from fbrag_cli.generation.llama.weights import Weights
 
-_STEP = 256  # llama.cpp makes contexts of multiples of it
-_SPARE = 256  # cells beyond what a call needs, so that a follow-up on the same prompt finds room
-_SAMPLES = 8  # of a call, for which there is room from the start where calls run at once: a larger context waits for all of them
-_SAMPLES_WITH_STATES = 5  # where each takes a state, of tens of MB: as many as a question has on a GPU
-_COPIES = 4  # of states: two for each of the prompts that a question has, before and after what is asked about its context
-_MOST_SEQUENCES = 256  # of a context: LLAMA_MAX_SEQ
+_STEP = 256  # context sizes in llama.cpp are multiples of this
+_SPARE = 256  # cells beyond a call's need, so that a follow-up on the same prompt has room
+_SAMPLES = 8  # per call, with room from the start if calls run at once, because enlarging a context waits for all of them
+_SAMPLES_WITH_STATES = 5  # the same if each needs a state of tens of MB: as many as a question has on a GPU
+_COPIES = 4  # of states: two for each prompt of a question, before and after the question about the context
+_MOST_SEQUENCES = 256  # per context: LLAMA_MAX_SEQ
 
 
 @dataclass(frozen=True, slots=True)
 class PromptRequest:
-    """What a call needs: its prompt, and `n_samples` samples of up to `max_tokens` tokens, and of `reasoning_tokens` before them.
+    """What a call needs: its prompt, and `n_samples` samples of up to `max_tokens` tokens, after up to `reasoning_tokens` of
+    reasoning.
 
-    vectors: the input embeddings of the prompt, by the negative numbers that stand for them among the tokens. branch_points:
-    where later prompts may part from it, as numbers of tokens, in order; only a model with a state is read up to them.
+    vectors: the input embeddings of the prompt, by the negative numbers that represent them among the tokens. branch_points:
+    numbers of tokens, ascending, at which later prompts may diverge; reading stops there only for a model with a state.
     """
 
     tokens: list[int]
@@ -46,7 +47,7 @@ class PromptRequest:
 
     @property
     def n_written(self) -> int:
-        """The most tokens of all samples."""
+        """The maximum number of tokens in all samples."""
         return self.n_samples * (self.max_tokens + self.reasoning_tokens)
 
     @property
@@ -58,9 +59,9 @@ class PromptRequest:
 class Prompt:
     """A prompt in the context, and the samples that continue it.
 
-    tokens: token ids of the whole prompt. n_read: number of them that are in the context. cells: a number for each token; prompts
-    that share a cell share its number. sequences: one for each sample, the first of them the prompt's own. n_reserved: number of
-    cells set aside for the samples, while `live`. branch_points: those of its `PromptRequest`.
+    tokens: token ids of the whole prompt. n_read: how many of them are in the context. cells: a number per token; prompts that
+    share a cell share its number. sequences: one per sample; the first is the prompt's own. n_reserved: number of cells reserved
+    for the samples, while `live`. branch_points: from its `PromptRequest`.
     """
 
     tokens: list[int]
@@ -73,47 +74,48 @@ class Prompt:
 
     @property
     def next_stop(self) -> int:
-        """How far it is read before something is done with it: up to its next mark, or its end."""
+        """The number of tokens up to which to read next: to the next branch point, or the end."""
         return next((mark for mark in self.branch_points if mark > self.n_read), len(self.tokens))
 
 
 class PromptCache:
-    """The prompts of one model, in a context that is made when it is first needed and enlarged when it is too small.
+    """The prompts of one model, in a context that is made on first use and enlarged when it is too small.
 
-    weights: the model, which must outlive its prompts. name: name of the model, for errors. limit: number of tokens that the
-    model can take.
+    weights: the model, which must outlive its prompts. name: name of the model, for errors. limit: maximum number of tokens of
+    the model.
 
-    at_once: number of calls that may run at once; fewer where memory is short. context: the present context. has_states: whether
-    the model has a recurrent state. It knows only how a prompt ends: such a model goes back to a copy, or to the beginning.
+    at_once: number of calls that may run at once; fewer if memory is short. context: the current context. has_states: whether the
+    model has a recurrent state. That is only the state at the end of a prompt: such a model can go back only to a copy, or to the
+    beginning.
     """
 
     def __init__(self, weights: Weights, name: str, limit: int) -> None:
         self._weights, self._name, self._limit = weights, name, limit
-        self._reads_rows = False  # whether that was checked
+        self._reads_rows = False  # whether this was checked
         self.has_states = has_states(weights)
         self._n_copies = _COPIES if self.has_states else 0
-        self._held: list[Prompt] = []  # the least recently used first
+        self._held: list[Prompt] = []  # least recently used first
         self._numbers = count()
-        self._most = _MOST_SEQUENCES  # calls at once for which there is memory, as far as it was tried
+        self._most = _MOST_SEQUENCES  # calls at once that fit in memory, as far as known
         self.at_once = 1
         self.context: Context | None = None
 
     def check(self, need: PromptRequest) -> None:
-        """Raise FbragError `prompt_too_long`, with both numbers, for a call that the model cannot take."""
+        """Raise FbragError `prompt_too_long`, with both lengths, for a call that exceeds the model's context."""
         if need.n_cells > self._limit:
             raise FbragError(
                 "prompt_too_long",
-                f"the prompt of {len(need.tokens)} tokens and {need.n_samples} x {need.max_tokens} for the reply need "
-                f"{need.n_cells}, and {self._name} can take {self._limit}",
-                "read less (--recall, --select, --budget; no --more), take fewer samples, or a model with a longer context",
+                f"the prompt is too long for {self._name}: with {need.n_samples} x {need.max_tokens} tokens for the reply it "
+                f"has {need.n_cells:,} tokens, limit {self._limit:,}",
+                "lower --select, --recall or --samples, drop --more, or use a model with a longer context",
             )
 
     def admit(self, need: PromptRequest) -> Prompt | None:
-        """Make a call's prompt one of the context, as far as another begins alike (all but the last token, which has to be read
-        for its logits). Return None where a running call has to end first.
+        """Add a call's prompt to the context, sharing the beginning that it has in common with another (except the last token,
+        which must be read for its logits). Return None if a running call has to end first.
 
-        Raises FbragError `out_of_memory` where the context cannot be made, what `check_reading` raises where a prompt has
-        input embeddings, and the error of a cancellation.
+        Raises FbragError `out_of_memory` if the context cannot be made, the errors of `check_reading` if a prompt has input
+        embeddings, and the error of a cancellation.
         """
         if need.vectors and not self._reads_rows:
             check_reading(self._weights, self._name)
@@ -143,7 +145,7 @@ class PromptCache:
         return prompt
 
     def note_read(self, prompt: Prompt, n_tokens: int) -> None:
-        """Note that more tokens of a prompt have been read. At a mark, keep a copy for the prompts that part from it there."""
+        """Record that more tokens of a prompt have been read. At a branch point, keep a copy for prompts that diverge there."""
         prompt.n_read += n_tokens
         if prompt.n_read not in prompt.branch_points or not self._n_copies:
             return
@@ -155,20 +157,20 @@ class PromptCache:
         self._held.append(copy)
 
     def fork(self, prompt: Prompt) -> None:
-        """Let every sample begin with the prompt, which has been read. Its cells are shared, not copied."""
+        """Make every sample begin with the prompt, which has been read. Its cells are shared, not copied."""
         first, *others = prompt.sequences
         for each in others:
             self.opened.share(first, each, prompt.n_read)
 
     def release(self, prompt: Prompt) -> None:
-        """End a call. What was read of its prompt stays, for prompts that begin alike."""
+        """End a call. The part of its prompt that was read is kept for prompts with the same beginning."""
         if prompt not in self._held:
-            return  # the context is another one
+            return  # the context was replaced
         first, *others = prompt.sequences
         for each in others:
             self.opened.clear(each)
         if not self.opened.cut(first, prompt.n_read):
-            self._remove(prompt)  # its copies stay
+            self._remove(prompt)  # its copies are kept
             return
         prompt.tokens, prompt.cells = prompt.tokens[: prompt.n_read], prompt.cells[: prompt.n_read]
         prompt.sequences = [first]
@@ -185,15 +187,15 @@ class PromptCache:
 
     @property
     def opened(self) -> Context:
-        """The context, which holds the prompts."""
+        """The context with the prompts."""
         assert self.context
         return self.context
 
     # -- a prompt's beginning --------------------------------------------------------------------------------------------
 
     def _nearest(self, need: PromptRequest) -> tuple[Prompt | None, int]:
-        """Return the prompt with the longest beginning that `need` has too and that can be shared, the least recently used of
-        several, and the length of that beginning."""
+        """Return the prompt that shares the longest usable beginning with `need` (among equals, the least recently used), and the
+        length of that beginning."""
         if not self._held:
             return None, 0
         lengths = [common_prefix(each.tokens[: each.n_read], need.tokens[:-1]) for each in self._held]
@@ -201,7 +203,7 @@ class PromptCache:
         return self._held[lengths.index(max(lengths))], max(lengths)
 
     def _continued(self, source: Prompt, n_shared: int) -> Prompt:
-        """Return an earlier prompt, cut to its beginning: there is no room for both."""
+        """Return an earlier prompt, cut to its beginning, because there is no room for both."""
         self.opened.cut(source.sequences[0], n_shared)
         self._held.remove(source)
         return Prompt([], n_shared, source.cells[:n_shared], source.sequences, 0)
@@ -223,7 +225,7 @@ class PromptCache:
     # -- room ------------------------------------------------------------------------------------------------------------
 
     def _fits(self, need: PromptRequest, beside: Iterable[Prompt], shared: Sequence[int]) -> bool:
-        """Return whether there is room for a call beside other prompts, when it begins with the cells `shared`."""
+        """Return whether there is room for a call in addition to other prompts, if it begins with the cells `shared`."""
         others = list(beside)
         used = set(shared).union(*(each.cells for each in others))
         n_cells = len(used) + sum(each.n_reserved for each in others) + need.n_cells - len(shared)
@@ -243,8 +245,8 @@ class PromptCache:
         return need.n_cells * n > self.context.n_cells or self._n_sequences(n, need) > self.context.n_sequences
 
     def _enlarge(self, need: PromptRequest) -> None:
-        """Replace the context by one that is large enough for as many such calls as may run at once, or for fewer where memory
-        is short. Of its prompts, the beginning of this one is taken over."""
+        """Replace the context with one that is large enough for as many such calls as may run at once, or fewer if memory is
+        short. Of the prompts, only the beginning of this one is kept."""
         source, n_shared = self._nearest(need)
         state = None
         if source and n_shared and self.opened.cut(source.sequences[0], n_shared):
@@ -262,14 +264,14 @@ class PromptCache:
             self._held.append(Prompt(need.tokens[:n_shared], n_shared, numbers, [0], 0, live=False))
 
     def _made(self, n: int, n_cells: int, need: PromptRequest, least: tuple[int, int]) -> Context:
-        """Return a context for `n` calls of `n_cells` cells each, or where there is no memory for them for fewer, and for one
-        without copies of states."""
+        """Return a context for `n` calls of `n_cells` cells each; if memory is short for fewer, and finally for one without
+        copies of states."""
         try:
             context = Context(self._weights, max(n * n_cells, least[0]), max(self._n_sequences(n, need), least[1]))
         except FbragError as error:
             if error.code != "out_of_memory" or (n == 1 and not self._n_copies):
                 raise
-            if n == 1:  # more is read then
+            if n == 1:  # more must be read then
                 self._n_copies, least = 0, (0, 0)
             return self._made(max(n // 2, 1), n_cells, need, least)
         if n < self.at_once:
@@ -277,13 +279,13 @@ class PromptCache:
         return context
 
     def _n_sequences(self, n: int, need: PromptRequest) -> int:
-        """Return the number of sequences that `n` such calls need, at most that of a context."""
+        """Return the number of sequences that `n` such calls need, up to the maximum of a context."""
         least = 1 if n == 1 else _SAMPLES_WITH_STATES if self.has_states else _SAMPLES
         return min(n * max(need.n_samples, least) + self._n_copies, _MOST_SEQUENCES)
 
 
 def common_prefix(left: Sequence[int], right: Sequence[int]) -> int:
-    """Return how many tokens two sequences share from their beginning on."""
+    """Return the length of the common prefix of two token sequences."""
     for i, (a, b) in enumerate(zip(left, right, strict=False)):
         if a != b:
             return i

@@ -1,6 +1,6 @@
-"""llama.cpp on this machine: the library and its log; devices, memory and cores; how many layers fit on a GPU.
+"""llama.cpp on this machine: the library and its log; devices, memory and cores; the number of layers that fit on a GPU.
 
-Where llama_cpp does not load, importing this module is an FbragError that names the fix.
+If llama_cpp does not load, importing this module raises FbragError with the fix.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from fbrag_cli.text.printable import printable
 
 try:
     import llama_cpp as llama_cpp
-except (ImportError, AttributeError, OSError, RuntimeError) as error:  # llama_cpp has another one for each way of being broken
+except (ImportError, AttributeError, OSError, RuntimeError) as error:  # llama_cpp fails in several ways
     raise lacking(error) or not_loaded(error) from error
 
-_GPU_RESERVE = 2_000_000_000  # bytes of GPU memory that are left for KV cells and llama.cpp's buffers
+_GPU_RESERVE = 2_000_000_000  # bytes of GPU memory kept free for KV cells and llama.cpp's buffers
 
 
 class NativeLog:
-    """The last lines of llama.cpp's log, which explain an error. verbose: whether all lines go to stderr, as with -vv."""
+    """The last lines of llama.cpp's log, which explain errors. verbose: whether to copy all lines to stderr (-vv)."""
 
     def __init__(self) -> None:
         self.verbose = False
@@ -41,8 +41,8 @@ class NativeLog:
         self._installing = threading.Lock()
 
     def install(self) -> None:
-        """Receive the log from now on, instead of llama.cpp writing it to stderr. Does nothing the second time."""
-        with self._installing:  # models load beside each other: a callback that a second thread replaces would be freed
+        """Receive the log from now on, so that llama.cpp does not write it to stderr. The second call does nothing."""
+        with self._installing:  # models load in parallel: a callback replaced by a second thread would be freed
             if self._callback is None:
                 self._callback = llama_cpp.llama_log_callback(self._receive)
                 llama_cpp.llama_log_set(self._callback, ctypes.c_void_p(0))
@@ -62,16 +62,16 @@ class NativeLog:
             print(printable(line), end="", file=sys.stderr, flush=True)
 
 
-native_log = NativeLog()  # llama.cpp has one log for the process
+native_log = NativeLog()  # llama.cpp has one log per process
 
 
 def devices() -> tuple[Device, ...]:
-    """Return all devices that this build of llama.cpp finds, CPUs included."""
+    """Return all devices that this build of llama.cpp finds, including CPUs."""
     return tuple(device for device, _ in _devices())
 
 
 def device_list(names: Sequence[str]) -> Any:
-    """Return llama.cpp's handles of the named devices, as an array that ends in a null."""
+    """Return llama.cpp's handles of the named devices, as a null-terminated array."""
     handles = {device.name: handle for device, handle in _devices()}
     return (ctypes.c_void_p * (len(names) + 1))(*(handles[name] for name in names), None)
 
@@ -96,25 +96,26 @@ def _devices() -> Iterator[tuple[Device, int]]:
 
 
 def built_for_gpu() -> bool:
-    """Whether this build of llama.cpp can use GPUs at all."""
+    """Return whether this build of llama.cpp supports GPUs."""
     native_log.install()
     return bool(llama_cpp.llama_supports_gpu_offload())
 
 
 def gpus() -> tuple[Device, ...]:
-    """Return the GPUs that this build of llama.cpp can use and finds."""
+    """Return the GPUs that this build of llama.cpp finds."""
     return tuple(device for device in devices() if device.is_gpu) if built_for_gpu() else ()
 
 
 def free_gpu_memory(placement: Placement = WHERE_IT_FITS) -> int:
-    """Return the free memory of the GPUs that may be used, in bytes."""
+    """Return the free memory in bytes of the GPUs that may be used."""
     return sum(gpu.free_bytes for gpu in gpus() if placement.may_use(gpu))
 
 
 def layers_for_gpu(path: Path, placement: Placement, n_layers: int) -> int:
-    """Return how many layers go on GPUs, -1 for all: the number in `placement`, else all if they fit, else the part that fits.
+    """Return the number of layers to place on GPUs, -1 for all: the number in `placement`, else all if they fit, else those that
+    fit.
 
-    2 GB of GPU memory stay free for the KV cells of a prompt.
+    2 GB of GPU memory are kept free for the KV cells of a prompt.
     """
     if not any(map(placement.may_use, gpus())):
         return 0
@@ -132,22 +133,22 @@ def version() -> str:
 
 
 def amx_in_use() -> bool:
-    """Whether llama.cpp was built for AMX, whose matrix code crashes (ggml-org/llama.cpp#20824): see `repacking_helps`."""
+    """Return whether llama.cpp was built for AMX, whose matrix code crashes (ggml-org/llama.cpp#20824): see `repacking_helps`."""
     return "AMX_INT8 = 1" in system_info()
 
 
 def repacking_helps() -> bool:
-    """Whether to load weights into llama.cpp's extra buffer types, which rearrange them for the CPU.
+    """Return whether to load weights into llama.cpp's extra buffer types, which rearrange them for the CPU.
 
-    Not on CPUs with AVX-512, where a prompt is read 1.28 times as fast without, which is most of a question's time; five samples
-    are written at 0.71 of the speed (Zen 5, Q4_K, `fbrag bench`, two rounds). Every CPU with AMX, whose matrix code hangs on
-    these buffers and crashes (ggml-org/llama.cpp#20824), is one of those.
+    False on CPUs with AVX-512, which read prompts 1.28 times as fast without, and that is most of a question's time; five samples
+    are written at 0.71 of the speed (Zen 5, Q4_K, `fbrag bench`, two rounds). This includes every CPU with AMX, whose matrix code
+    needs these buffers and crashes (ggml-org/llama.cpp#20824).
     """
     return "AVX512 = 1" not in system_info() and not amx_in_use()
 
 
 def system_info() -> str:
-    """Return the instructions and backends that this build of llama.cpp uses, as "CPU : AVX2 = 1 | ..."."""
+    """Return the instructions and backends that this build of llama.cpp uses, such as "CPU : AVX2 = 1 | ..."."""
     native_log.install()
     return _text(llama_cpp.llama_print_system_info())
 
@@ -162,7 +163,7 @@ def cpu_name() -> str:
 
 
 def physical_cores() -> int:
-    """Return the number of cores that this process may use, without hyper-threads."""
+    """Return the number of physical cores that this process may use."""
     import psutil
 
     allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -170,20 +171,20 @@ def physical_cores() -> int:
 
 
 def usable_cores() -> int:
-    """Return `physical_cores`, or fewer where a container limits the CPU time (docker --cpus)."""
+    """Return `physical_cores`, or fewer if a container limits the CPU time (docker --cpus)."""
     quota, _, period = of_container("cpu.max").partition(" ")
     limit = int(quota) / int(period) if quota.isdecimal() and period.isdecimal() else math.inf
     return max(1, math.floor(min(physical_cores(), limit)))
 
 
 def corrupt(what: str) -> FbragError:
-    """Return the error for a model that cannot be right."""
+    """Return the error for a damaged model."""
     hint = "check the file (fbrag models verify), or use another model (fbrag models list --all)"
     return FbragError("model_corrupt", what, hint)
 
 
 def metadata(model: Any, key: str) -> str:
-    """Return a value of the GGUF's metadata as text, "" where there is none."""
+    """Return a value from the GGUF's metadata as text, "" if it is missing."""
     buffer = ctypes.create_string_buffer(256)
     n = llama_cpp.llama_model_meta_val_str(model, key.encode(), buffer, len(buffer))
     return buffer.value.decode("utf-8", "replace") if n >= 0 else ""

@@ -1,4 +1,4 @@
-"""One sample while it is decoded: its sampler, its text so far, and where it ends."""
+"""A sample while it is decoded: its sampler, its text so far, and its end."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from fbrag_cli.generation.repetition import Repetition
 
 @dataclass(frozen=True, slots=True)
 class Reasoning:
-    """How the samples of a call may think before they answer.
+    """How the samples of a call may reason before they answer.
 
-    marks: those of the model, None where it has none. tokens: a character for each token that is a mark, or a part of one: in
-    `marks` it stands for the token, so that the same letters written with other tokens are no mark. texts: what these characters
-    are in an answer. end: token ids that end a thought. extra_tokens: number of tokens that a thought may add to those of the
+    marks: the model's reasoning tags, None if it has none. tokens: a character for each token that is a tag or a part of one; it
+    represents the token in `marks`, so that the same letters in other tokens are not a tag. texts: the text of these characters
+    in an answer. end: token ids that end the reasoning. extra_tokens: number of reasoning tokens in addition to those of the
     answer.
     """
 
@@ -57,7 +57,7 @@ class Sample:
     finish: FinishReason | None = None
     thoughts: ReasoningParser = field(init=False)
     repetition: Repetition = field(default_factory=Repetition)
-    _forced: list[int] = field(default_factory=list)  # the rest of what ends a thought
+    _forced: list[int] = field(default_factory=list)  # the remaining tokens that end the reasoning
     decoder: codecs.IncrementalDecoder = field(default_factory=lambda: codecs.getincrementaldecoder("utf-8")("replace"))
 
     def __post_init__(self) -> None:
@@ -72,7 +72,7 @@ class Sample:
         return cls(sampling, seed, sequence, position, output, _sampler(sampling, seed), thinking)
 
     def forced(self) -> int | None:
-        """Return the next token of what ends a thought at its limit; None where the next token is to be drawn."""
+        """Return the next token that ends the reasoning at its limit; None if the next token must be drawn."""
         return self._forced.pop(0) if self._forced else None
 
     def add(self, token: int, vocab: Any) -> None:
@@ -82,11 +82,11 @@ class Sample:
                 self.text += self._plain(self.thoughts.end())
                 self.finish = "stop"
                 return
-            token, *self._forced = self.thinking.end  # the model stops in its thought: it is to answer
+            token, *self._forced = self.thinking.end  # the model stops while reasoning: make it answer
         self.token = token
         self.n_tokens += 1
         mark = self.thinking.tokens.get(token, "")
-        # A character of which the rest is still to come belongs to what is before a mark.
+        # An incomplete character belongs to the text before a tag.
         said = self.thoughts.add(self.decoder.decode(b"" if mark else piece_of(vocab, token), bool(mark)) + mark)
         if said:
             self.text += self._plain(said)
@@ -95,14 +95,14 @@ class Sample:
         if said and (end := self.repetition.loop()) is not None:
             self.text, self.finish = self.text[:end], "repeat"
         elif self.n_tokens - n_thought >= limit or self.n_tokens >= limit + self.thinking.extra_tokens:
-            # What may have become a mark, and the rest of a character that the limit has cut.
+            # Text that might have become a tag, and the rest of a character cut by the limit.
             self.text += self._plain(self.thoughts.end() + self.decoder.decode(b"", True))
             self.finish = "length"
         elif self.thoughts.inside and n_thought + len(self.thinking.end) >= (self.thinking.extra_tokens or limit // 2):
             self._forced = self._forced or list(self.thinking.end)
 
     def next_piece(self) -> str:
-        """Return the text that was not sent yet. What may turn out to be a loop waits."""
+        """Return the text that was not sent yet. Text that may turn out to be a loop is held back."""
         n_certain = self.repetition.n_fresh if self.finish is None else len(self.text)
         piece = self.text[self.n_sent : n_certain]
         self.n_sent += len(piece)
@@ -114,7 +114,7 @@ class Sample:
         return Generation(self.text, self.n_tokens, self.finish, self.seed, self.thoughts.n_pieces)
 
     def _plain(self, text: str) -> str:
-        """Return what was said, with the text of each mark in place of its character."""
+        """Return a text with the characters of tags replaced by the tags' text."""
         for character, written in self.thinking.texts.items():
             text = text.replace(character, written)
         return text
@@ -147,6 +147,6 @@ def _sampler(sampling: Sampling, seed: int) -> Any:
         llama_cpp.llama_sampler_chain_add(chain, llama_cpp.llama_sampler_init_top_k(sampling.top_k))
     llama_cpp.llama_sampler_chain_add(chain, llama_cpp.llama_sampler_init_temp(sampling.temperature))
     llama_cpp.llama_sampler_chain_add(chain, llama_cpp.llama_sampler_init_top_p(sampling.top_p, 1))
-    seed %= llama_cpp.LLAMA_DEFAULT_SEED  # for which llama.cpp draws another one
+    seed %= llama_cpp.LLAMA_DEFAULT_SEED  # llama.cpp would replace this seed with a random one
     llama_cpp.llama_sampler_chain_add(chain, llama_cpp.llama_sampler_init_dist(seed))
     return chain

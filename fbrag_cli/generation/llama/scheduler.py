@@ -1,11 +1,10 @@
-"""Calls from several threads on one llama.cpp context: prompts are read and samples are decoded in common batches.
+"""Runs calls from several threads on one llama.cpp context: prompts are read and samples are decoded in shared batches.
 
-A batch holds the last token of every live sample of every running call, and the next piece of the prompt that is being read. A
-call that ends makes room at once, and the next that waits is admitted. There is no thread of its own: of the threads that wait
-for their calls, one runs the batches for all, and leaves them to another when its own call is done. So a call alone runs in its
-own thread, as if there were never others.
+A batch has the last token of every live sample of every running call, and the next piece of the prompt being read. A call that
+ends makes room at once, and the next waiting one is admitted. There is no separate thread: one of the threads that wait for their
+calls runs the batches for all, and hands over to another when its own call is done. So a single call runs in its own thread.
 
-A request to stop, or an error in a listener, ends its own call alone. A batch that llama.cpp refuses ends all calls in it.
+A request to stop, or an error in a listener, ends only its own call. A batch that llama.cpp rejects ends all calls in it.
 """
 
 from __future__ import annotations
@@ -24,22 +23,22 @@ from fbrag_cli.generation.llama.kv_cache import Prompt, PromptCache, PromptReque
 from fbrag_cli.generation.llama.sample import NO_REASONING, Reasoning, Sample
 from fbrag_cli.generation.llama.weights import Weights
 
-#: Tokens of a prompt in one batch with samples, on a CPU. A batch with several calls is not stopped for one of them, and so many
-#: tokens take about half a second. 16 and 500 are no faster.
+#: Prompt tokens per batch with samples, on a CPU. A batch with several calls is not interrupted for one of them; this number of
+#: tokens takes about half a second. 16 and 500 are no faster.
 _PIECE_BESIDE_SAMPLES = 64
 
 
 class NoNumbersError(Exception):
-    """The model computes what are no numbers (NaN)."""
+    """The model outputs values that are not numbers (NaN)."""
 
 
 @dataclass(slots=True, eq=False)
 class Request:
-    """One call. sampling: None where only the logits after the prompt are asked for. reasoning: how the model may think before.
+    """A call. sampling: None if only the logits after the prompt are needed. reasoning: how the model may reason first.
 
-    prompt: in the context, None while the call waits. n_cached: tokens of it that were there. samples: none until it is read.
-    n_written: tokens of the longest sample. logits: float32 `(n_vocab,)`, after the prompt. begun, read, ended: seconds of
-    `perf_counter`, 0 before. error: what the call raises when it is `done`.
+    prompt: in the context, None while the call waits. n_cached: number of its tokens already in the context. samples: empty until
+    it is read. n_written: tokens of the longest sample. logits: float32 `(n_vocab,)`, after the prompt. begun, read, ended: times
+    of `perf_counter`, initially 0. error: raised by the call when it is `done`.
     """
 
     need: PromptRequest
@@ -67,18 +66,18 @@ class Request:
 
 
 class Scheduler:
-    """Runs calls from any thread. weights, prompts: the model and its prompts, which nobody else may use."""
+    """Runs calls from any thread. weights, prompts: the model and its prompts, for exclusive use."""
 
     def __init__(self, weights: Weights, prompts: PromptCache) -> None:
         self._weights, self._prompts = weights, prompts
         self._changed = threading.Condition()
-        self._driver: Request | None = None  # whose thread runs the batches
+        self._driver: Request | None = None  # the call whose thread runs the batches
         self._closed = False
         self._waiting: list[Request] = []
-        self._running: list[Request] = []  # admitted; where a prompt is being read, it is that of the last
+        self._running: list[Request] = []  # admitted; if a prompt is being read, it is that of the last call
 
     def run(self, request: Request) -> None:
-        """Run a call to its end. Raises its error."""
+        """Run a call until it ends. Raises its error."""
         self._prompts.check(request.need)
         with self._changed:
             self._waiting.append(request)
@@ -90,10 +89,10 @@ class Scheduler:
                         self._driver = request
                 while not request.done:
                     self._round()
-        except BaseException as error:  # a signal: nothing is known of what it interrupted
+        except BaseException as error:  # a signal: the interrupted state is unknown
             if self._driver is request:
                 self._end_all(error)
-            request.cancellation = Cancellation()  # for whoever runs the next batch
+            request.cancellation = Cancellation()  # for the next thread that runs a batch
             request.cancellation.request(error)
             raise
         finally:
@@ -116,7 +115,7 @@ class Scheduler:
     def _round(self) -> None:
         if self._closed:
             raise RuntimeError("the generator is closed")
-        # 1. End the calls that are to stop. When no prompt is being read, admit the next call.
+        # 1. End the calls that were asked to stop. If no prompt is being read, admit the next call.
         self._stop()
         reading = self._reading() or self._admit()
         # 2. Decode the last token of every live sample, and a piece of the prompt.
@@ -128,7 +127,7 @@ class Scheduler:
         for i, sample in enumerate(samples):
             sample.output = i
             sample.position += 1
-        # 3. Draw the next token of each sample. The samples of a prompt that has been read begin.
+        # 3. Draw the next token of each sample. Begin the samples of a prompt that has been read.
         for request in list(self._running):
             self._advance(request, len(piece) if request is reading else 0, len(batch) - 1)
 
@@ -152,7 +151,7 @@ class Scheduler:
         request.begun = perf_counter()
         try:
             if (prompt := self._prompts.admit(request.need)) is None:
-                assert self._running  # or it would wait for ever
+                assert self._running  # otherwise it would wait forever
                 return None
             request.prompt, request.n_cached = prompt, prompt.n_read
             _report(request, prompt)
@@ -167,7 +166,7 @@ class Scheduler:
         return request
 
     def _piece(self, request: Request, n_samples: int) -> list[BatchToken]:
-        """Return the tokens of a prompt that are read in one batch with `n_samples` samples."""
+        """Return the tokens of a prompt to read in one batch with `n_samples` samples."""
         assert request.prompt
         prompt, size = request.prompt, BATCH - n_samples
         if n_samples and not self._weights.layers_on_gpu:
@@ -177,9 +176,10 @@ class Scheduler:
         return [BatchToken(prompt.tokens[each], each, prompt.sequences[0], each == last) for each in positions]
 
     def _decode(self, batch: list[BatchToken], reading: Request | None) -> bool:
-        """Decode a batch. Return False where it ended the running calls. The code stops early where all of them are to stop.
+        """Decode a batch. Return False if it ended the running calls. The native code returns early if all of them were asked to
+        stop.
 
-        reading: the call with the piece of a prompt: it alone can have input embeddings in the batch.
+        reading: the call whose prompt is being read, the only one that can have input embeddings in the batch.
         """
         each = list(dict.fromkeys(request.cancellation for request in self._running))
         self._weights.cancellation = stop = each[0] if len(each) == 1 else Cancellation(all_of=each)
@@ -193,7 +193,7 @@ class Scheduler:
         return True
 
     def _advance(self, request: Request, n_read: int, last: int) -> None:
-        """Take what a batch brought a call: `n_read` tokens of its prompt, or the logits for its samples.
+        """Update a call after a batch: `n_read` tokens of its prompt were read, or there are logits for its samples.
 
         last: index of the last token of the batch.
         """
@@ -206,7 +206,7 @@ class Scheduler:
             self._end(request, error)
 
     def _note_read(self, request: Request, n_tokens: int, last: int) -> None:
-        """Note that tokens of a prompt have been read. At its end, begin the samples."""
+        """Record that tokens of a prompt have been read. At its end, begin the samples."""
         assert request.prompt
         prompt = request.prompt
         self._prompts.note_read(prompt, n_tokens)
@@ -245,7 +245,7 @@ class Scheduler:
     # -- the end of a call -----------------------------------------------------------------------------------------------
 
     def _end(self, request: Request, error: BaseException | None = None) -> None:
-        """Make room of what a call used, and let its thread go on."""
+        """Free what a call used, and wake its thread."""
         for sample in request.samples:
             sample.free()
         if request.prompt:
@@ -259,7 +259,7 @@ class Scheduler:
             self._changed.notify_all()
 
     def _end_all(self, error: BaseException) -> None:
-        """End the running calls, and free the context: it may hold part of a batch."""
+        """End the running calls, and free the context, which may have part of a batch."""
         self._prompts.close()
         for request in list(self._running):
             self._end(request, request.cancellation.error or error)

@@ -1,4 +1,4 @@
-"""Counts the tokens of a text with tiktoken and the model's own vocabulary, where it agrees with llama.cpp on a probe text."""
+"""Counts the tokens of a text with tiktoken and the model's vocabulary, if the result agrees with llama.cpp on a probe text."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from fbrag_cli.generation.llama.machine import llama_cpp, metadata
 
-# The regular expressions by which models with byte-level BPE cut text before they merge, by the name in the GGUF.
+# The regular expressions with which models with byte-level BPE split text before merging, by the name in the GGUF.
 _SPLIT = {
     "qwen2": (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"),
     "llama-bpe": (
@@ -15,7 +15,7 @@ _SPLIT = {
     ),
 }
 
-# Text on which two tokenizers that differ at all are likely to differ.
+# Text on which different tokenizers are likely to differ.
 _PROBE = (
     "It's 1,234.50 EUR; they'LL meet at 07:45 (or not?)…\n\n\tNaïve café — “quoted”, ‘single’ e\u0301.  Two  spaces \n"
     "def f(x):\n    return x**2  # 10^-3\r\n"
@@ -24,7 +24,7 @@ _PROBE = (
 
 
 class TokenCounter:
-    """Counts tokens with tiktoken where `exact`, else with llama.cpp's own, slower tokenizer. The count is the same."""
+    """Counts tokens with tiktoken if `exact`, else with llama.cpp's slower tokenizer. The count is the same."""
 
     def __init__(self, model: Any, vocab: Any, tokenize: Callable[[str], list[int]]) -> None:
         self._tokenize = tokenize
@@ -48,18 +48,18 @@ class TokenCounter:
 
 
 def _has_long_blank(text: str) -> bool:
-    """Return whether the text has a run of white space on which tiktoken may panic: all from 500,000 characters, no short one."""
+    """Return whether the text has a run of white space so long that tiktoken may panic (500,000 characters always do)."""
     block = 250_000
     return any(text[at : at + block].isspace() for at in range(0, len(text) - block + 1, block))
 
 
 def _is_panic(error: BaseException) -> bool:
-    """Return whether Rust code of tiktoken panicked. Its exception is no `Exception`, and cannot be imported."""
+    """Return whether tiktoken's Rust code panicked. The exception is not an `Exception`, and cannot be imported."""
     return type(error).__name__ == "PanicException"
 
 
 def _encoding(model: Any, vocab: Any) -> Any:
-    """Return a tiktoken `Encoding` with token id = rank, or None where the vocabulary is of another kind."""
+    """Return a tiktoken `Encoding` with token id = rank, or None if the vocabulary is of another kind."""
     import tiktoken
 
     split = _SPLIT.get(metadata(model, "tokenizer.ggml.pre"))
@@ -85,7 +85,7 @@ def _encoding(model: Any, vocab: Any) -> Any:
 
 
 def _byte_of_character() -> dict[str, int]:
-    """Return the byte behind each character of byte-level BPE: a printable byte stands for itself, the others begin at U+0100."""
+    """Return the byte for each character of byte-level BPE: printable bytes are themselves, the others start at U+0100."""
     printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     others = [byte for byte in range(256) if byte not in printable]
     return {chr(byte): byte for byte in printable} | {chr(0x100 + i): byte for i, byte in enumerate(others)}

@@ -1,4 +1,4 @@
-"""A GGUF file that llama.cpp has loaded, for generators and encoders: its tokenizer, its token embeddings, contexts over it."""
+"""A GGUF file loaded by llama.cpp, for generators and encoders: its tokenizer, token embeddings and contexts."""
 
 from __future__ import annotations
 
@@ -32,12 +32,11 @@ from fbrag_cli.limits import free_memory
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loading:
-    """How a model file is loaded, and what is known of it.
+    """How to load a model file, and what is known about it.
 
-    name: what errors and results call the model; None for the name of its file. sha256: digest of the file in hexadecimal digits,
-    None where it is not known. placement: devices of its layers. threads: number of CPU threads; None for the physical cores.
-    cancellation: stops the loading, and the calls of an encoder until another one is set. verbose: whether llama.cpp's log goes
-    to stderr.
+    name: the model's name in errors and results; None for the name of its file. sha256: digest of the file (hex), None if
+    unknown. placement: devices of its layers. threads: number of CPU threads; None for the physical cores. cancellation: stops
+    the loading, and the calls of an encoder until another one is set. verbose: whether llama.cpp's log goes to stderr.
     """
 
     name: str | None = None
@@ -51,22 +50,22 @@ class Loading:
 BY_DEFAULT = Loading()
 
 _TOKEN_EMBEDDINGS = b"token_embd.weight"
-_SAMPLED = 2048  # rows of them from which the standard deviation is computed
+_SAMPLED = 2048  # rows from which the standard deviation is computed
 
 
 class Weights:
-    """A loaded model file, which is mapped into memory, not read.
+    """A loaded model file. It is memory-mapped, not read.
 
-    model, vocab: llama.cpp's pointers. layers: what they keep in a context. layers_on_gpu: how many of them are on GPUs.
-    cancellation: that of the running call, to be set before each. Raises FbragError: `model_corrupt` if the file contradicts
-    itself or llama.cpp cannot load it, `out_of_memory` if it does not fit.
+    model, vocab: llama.cpp's pointers. layers: what the layers store in a context. layers_on_gpu: number of layers on GPUs.
+    cancellation: of the running call, set before each call. Raises FbragError: `model_corrupt` if the file is inconsistent or
+    llama.cpp cannot load it, `out_of_memory` if it does not fit.
     """
 
     def __init__(self, path: Path, loading: Loading = BY_DEFAULT) -> None:
         self.model: Any = None
         self._adapter: Any = None
         self.cancellation = loading.cancellation or Cancellation()
-        self._abort = llama_cpp.ggml_abort_callback(lambda data: self.cancellation.requested)  # of all contexts
+        self._abort = llama_cpp.ggml_abort_callback(lambda data: self.cancellation.requested)  # for all contexts
         self.threads = loading.threads or usable_cores()
         self._path, self._name = path, path.name
         native_log.install()
@@ -81,16 +80,16 @@ class Weights:
         self.vocab = llama_cpp.llama_model_get_vocab(self.model)
 
     def add_adapter(self, path: Path) -> None:
-        """Add LoRA, a GGUF file, to contexts that are made from now on. Raises FbragError `model_corrupt` for another file."""
+        """Add a LoRA GGUF file to all contexts made from now on. Raises FbragError `model_corrupt` for another file."""
         native_log.clear()
         with self.cancellation.native():
             self._adapter = llama_cpp.llama_adapter_lora_init(self.model, os.fsencode(path))
         if not self._adapter:
-            what = f"llama.cpp cannot add {path} to {self._name}: {native_log.last_error()}"
+            what = f"llama.cpp could not add {path} to {self._name}: {native_log.last_error()}"
             raise FbragError("model_corrupt", what, "train it for this model")
 
     def context(self, params: Any) -> Any:
-        """Return a new context with `params`, or None where llama.cpp cannot make one. Free it before `close`."""
+        """Return a new context with `params`, or None if llama.cpp cannot make one. Free it before `close`."""
         params.n_threads = params.n_threads_batch = self.threads
         params.kv_unified = True
         params.no_perf = True
@@ -98,7 +97,7 @@ class Weights:
         native_log.clear()
         context = None
         try:
-            with self.cancellation.native():  # it writes to the log, from which a signal's error would not come through
+            with self.cancellation.native():  # it writes to the log, whose callback cannot pass on a signal's error
                 context = llama_cpp.llama_init_from_model(self.model, params)
             if context and self._adapter:
                 self._adapt(context)
@@ -109,14 +108,14 @@ class Weights:
         return context
 
     def decode(self, context: Any, batch: Any) -> int:
-        """Run one batch and return llama.cpp's status: 0 where all went well. Raises the error of a requested cancellation."""
+        """Run one batch and return llama.cpp's status, 0 for success. Raises the error of a requested cancellation."""
         native_log.clear()
         with self.cancellation.native():
             return int(llama_cpp.llama_decode(context, batch))
 
     def tokens_of(self, text: str, *, special: bool = False, surrounded: bool = False) -> list[int]:
-        """Return the token ids of `text`. special: whether the model's markers in it are read as such. surrounded: whether the
-        tokens that the model expects before and after a text are added."""
+        """Return the token ids of `text`. special: whether to parse the model's markers. surrounded: whether to add the tokens
+        that the model expects before and after a text."""
         raw = text.encode("utf-8", "replace")
         size = len(raw) + 8
         buffer = (llama_cpp.llama_token * size)()
@@ -128,7 +127,7 @@ class Weights:
 
     @cached_property
     def token_table(self) -> TokenTable:
-        """The model's token embeddings. Raises FbragError `model_corrupt` where they cannot be read."""
+        """The model's token embeddings. Raises FbragError `model_corrupt` if they cannot be read."""
         return TokenTable(self._path)
 
     def close(self) -> None:
@@ -141,22 +140,24 @@ class Weights:
     def _adapt(self, context: Any) -> None:
         adapters, scales = (llama_cpp.llama_adapter_lora_p_ctypes * 1)(self._adapter), (ctypes.c_float * 1)(1.0)
         if llama_cpp.llama_set_adapters_lora(context, adapters, 1, scales):
-            raise FbragError("model_corrupt", f"llama.cpp cannot use the adapter of {self._name}", "train it for this model")
+            raise FbragError("model_corrupt", f"llama.cpp could not use the adapter of {self._name}", "train it for this model")
 
     def _check_memory(self, need: int) -> None:
         free = free_memory()
         if self._asked_layers == 0 and need > free:
             raise FbragError(
                 "out_of_memory",
-                f"{self._name} needs {need / 1e9:.1f} GB of memory, and {free / 1e9:.1f} GB are free",
-                "close other programs, or choose a smaller model (fbrag models list --all)",
+                f"{self._name} needs {need / 1e9:.1f} GB of memory; only {free / 1e9:.1f} GB is free",
+                "close other programs, or use a smaller model (fbrag models list --all)",
             )
 
     def _load(self) -> Any:
-        """Return the model, None where llama.cpp cannot load it."""
+        """Return the model, None if llama.cpp cannot load it."""
         params = llama_cpp.llama_model_default_params()
         params.n_gpu_layers = self._asked_layers
-        if self._placement.devices is not None:  # without layers there, llama.cpp would send long batches to a GPU it may use
+        if (
+            self._placement.devices is not None
+        ):  # even without layers there, llama.cpp would send long batches to a GPU that it may use
             on_devices = device_list(self._placement.devices)
             params.devices = ctypes.cast(on_devices, ctypes.c_void_p)
         if self._asked_layers and self._placement.shares:
@@ -171,9 +172,9 @@ class Weights:
 
 
 def layers_on_gpu(model: Any, asked: int) -> int:
-    """Return how many layers of a loaded model are on GPUs, the output layer included.
+    """Return the number of a loaded model's layers on GPUs, including the output layer.
 
-    llama.cpp has no function for it. It places as many layers as it is asked for, -1 for all, from the last one on, or fails.
+    llama.cpp has no function for this. It places the requested number of layers (-1 for all), beginning with the last, or fails.
     """
     n_layers = int(llama_cpp.llama_model_n_layer(model)) + 1
     return n_layers if asked < 0 else min(asked, n_layers)
@@ -184,12 +185,12 @@ def _not_loaded(path: Path, reason: str) -> FbragError:
         return FbragError(
             "out_of_memory",
             f"{path.name} does not fit: {reason}",
-            "choose a smaller model, or on a GPU fewer layers (--set gpu-layers=N)",
+            "use a smaller model, or on a GPU fewer layers (--set gpu-layers=N)",
         )
     return FbragError(
         "model_corrupt",
-        f"llama.cpp cannot load {path}: {reason}",
-        f"check the file (fbrag models verify), and whether llama-cpp-python {version()} knows this kind of model",
+        f"llama.cpp could not load {path}: {reason}",
+        f"check the file (fbrag models verify), and whether llama-cpp-python {version()} supports this kind of model",
     )
 
 
@@ -197,20 +198,19 @@ def _not_loaded(path: Path, reason: str) -> FbragError:
 
 
 class TokenTable:
-    """The token embeddings of a GGUF file, the float32 numbers that the model computes with, through ggml's own reader.
+    """The token embeddings of a GGUF file, as the float32 numbers that the model computes with, read with ggml's own reader.
 
-    The file is mapped into memory: only rows that are asked for are read.
-    No model is loaded. width: numbers of a row, the model's `n_embd`. n_tokens: rows, the size of its vocabulary. kind: ggml's
-    name of their type, as "q8_0".
-    Raises FbragError `model_corrupt` for a file without a table, or with one of an unknown type.
+    The file is memory-mapped, so only the requested rows are read. No model is loaded. width: length of a row, the model's
+    `n_embd`. n_tokens: number of rows, the size of the vocabulary. kind: ggml's name of their type, such as "q8_0". Raises
+    FbragError `model_corrupt` for a file without a table, or with one of an unknown type.
     """
 
     def __init__(self, path: Path) -> None:
         with opened(path) as file:
             if file is None:
-                raise _unreadable(path, "it is no GGUF file")
+                raise _unreadable(path, "not a GGUF file")
             if (number := ggml().gguf_find_tensor(file.pointer, _TOKEN_EMBEDDINGS)) < 0:
-                raise _unreadable(path, "it has none")
+                raise _unreadable(path, "missing")
             self.width = file.number("embedding_length") or 0
             n_bytes, end = ggml().gguf_get_tensor_size(file.pointer, number), file.end_of(number)
             kind = ggml().gguf_get_tensor_type(file.pointer, number)
@@ -218,22 +218,22 @@ class TokenTable:
         name = ggml().ggml_type_name(kind) or b"?"
         self.kind = name.decode()
         if self._traits.name != name or self._traits.block_bytes != ggml().ggml_type_size(kind):
-            raise _unreadable(path, "this build of llama.cpp describes types in another way")
+            raise _unreadable(path, "this build of llama.cpp has a different type table")
         if not (self.kind == "f32" or self._traits.to_float):
-            raise _unreadable(path, f"its type is {self.kind}")
+            raise _unreadable(path, f"unsupported type {self.kind}")
         if self.width < 1 or self.width % self._traits.block:
-            raise _unreadable(path, f"its rows have {self.width} numbers")
+            raise _unreadable(path, f"invalid row length {self.width}")
         row_bytes = self.width // self._traits.block * self._traits.block_bytes
         self.n_tokens = n_bytes // row_bytes
         if not n_bytes or n_bytes % row_bytes or end > path.stat().st_size:
-            raise _unreadable(path, "it is cut, or of another shape")
+            raise _unreadable(path, "truncated, or of the wrong shape")
         self._data = np.memmap(path, np.uint8, "r", offset=end - n_bytes, shape=(self.n_tokens, row_bytes))
 
     def rows(self, ids: Sequence[int] | NDArray[np.integer]) -> NDArray[np.float32]:
         """Return the embeddings of tokens: float32 `(len(ids), width)`. Raises IndexError for an id outside the vocabulary."""
         wanted = np.asarray(ids, np.int64)
         if wanted.size and not 0 <= wanted.min() <= wanted.max() < self.n_tokens:
-            raise IndexError(f"token ids from {wanted.min()} to {wanted.max()}, in a table of {self.n_tokens} rows")
+            raise IndexError(f"token ids {wanted.min()} to {wanted.max()} exceed a table of {self.n_tokens} rows")
         raw = np.ascontiguousarray(self._data[wanted])
         if self.kind == "f32":
             return raw.view("<f4")
@@ -242,10 +242,10 @@ class TokenTable:
         return rows
 
     def deviation(self) -> float:
-        """Return the standard deviation of the table's entries, from up to 2,048 rows that are spread over it."""
+        """Return the standard deviation of the table's entries, from up to 2,048 evenly spread rows."""
         spread = np.linspace(0, self.n_tokens - 1, min(self.n_tokens, _SAMPLED)).astype(np.int64)
         return float(self.rows(spread).std(dtype=np.float64))
 
 
 def _unreadable(path: Path, reason: str) -> FbragError:
-    return corrupt(f"the token embeddings of {path.name} cannot be read: {reason}")
+    return corrupt(f"could not read the token embeddings of {path.name}: {reason}")

@@ -1,1 +1,1 @@
-"""Models behind an OpenAI-compatible server (llama.cpp's, vLLM, Ollama, LM Studio …): `ServerGenerator` and its parts."""
+"""Models behind an OpenAI-compatible server (llama.cpp, vLLM, Ollama, LM Studio …): `ServerGenerator` and its parts."""

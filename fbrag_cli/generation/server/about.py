@@ -1,6 +1,6 @@
-"""Asks a server for its models, their context windows and its software. No text of the user is sent.
+"""Asks a server for its models, their context lengths and its software, without sending any of the user's text.
 
-What it says is untrusted: of any shape, with names of any kind.
+Replies are untrusted: they may have any shape, and names of any kind.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from fbrag_cli.text.printable import one_line
 from fbrag_cli.text.suggest import closest
 
 _MOST_NAMED = 10
-_MOST_COMPARED = 1000  # with a misspelled name
+_MOST_COMPARED = 1000  # names to compare with a misspelled one
 _LONGEST_NAME = 200
-_MOST_MODELS = 2000  # of one server
-# Fields that identify a model at a server. Others change with each reply, as the time.
+_MOST_MODELS = 2000  # per server
+# Fields that identify a server's model. Others change with each reply, such as the time.
 _OF_A_MODEL = ("id", "root", "owned_by", "max_model_len", "meta")
 _OF_LLAMA_CPP = ("model_path", "model_ftype", "build_info", "chat_template", "bos_token", "eos_token")
 
 
 @dataclass(frozen=True, slots=True)
 class ServerInfo:
-    """A server's account of its model.
+    """A server's description of its model.
 
-    model: the name to ask for. context_tokens: most tokens of a prompt with its reply, None where the server does not give it.
+    model: the name to request. context_tokens: maximum tokens of prompt and reply, None if the server does not report it.
     is_llama_cpp: whether it has the routes of llama.cpp's own server. identity: fields that identify the model in the cache.
-    program: "Ollama" or "LM Studio", which load a model when it is first asked for; "" for another server. sent_on: the address
-    to which Ollama sends the text for a model in its cloud, "" for a model of the server's own machine.
+    program: "Ollama" or "LM Studio", which load a model at its first request; "" for another server. sent_on: URL to which Ollama
+    forwards the text for a model in its cloud, "" for a model on the server's own machine.
     """
 
     model: str
@@ -46,7 +46,8 @@ class ServerInfo:
 def about(host: Endpoint, cancellation: Cancellation | None = None) -> ServerInfo:
     """Ask a server for its models and its properties.
 
-    Raises FbragError `model_missing` where it has not the model of the address, or several where none is named; `server_failed`.
+    Raises FbragError `model_missing` if the server does not have the model in the URL, or has several and none is named;
+    `server_failed`.
     """
     entry = _entry(host, _models(host, cancellation))
     properties = _given(host, "/props", cancellation)
@@ -60,7 +61,8 @@ def about(host: Endpoint, cancellation: Cancellation | None = None) -> ServerInf
 
 
 def with_program(found: ServerInfo, host: Endpoint, cancellation: Cancellation | None = None) -> ServerInfo:
-    """Return what is known of a model with what Ollama or LM Studio says of it. They know its context once it is loaded."""
+    """Return the description, completed from Ollama's or LM Studio's own routes. These know the context once the model is
+    loaded."""
     if models := dict(entries(_given(host, "/api/tags", cancellation), "models", "model", "name")):
         loaded = dict(entries(_given(host, "/api/ps", cancellation), "models", "model", "name"))
         window = _tokens(_called(found.model, loaded), "context_length")
@@ -69,7 +71,7 @@ def with_program(found: ServerInfo, host: Endpoint, cancellation: Cancellation |
         loaded = {name: each for model in models.values() for name, each in entries(model, "loaded_instances", "id")}
         window = _tokens(_called(found.model, loaded).get("config"), "context_length")
         return replace(found, program="LM Studio", context_tokens=window)
-    if models := dict(entries(_given(host, "/api/v0/models", cancellation), "data", "id")):  # earlier ones
+    if models := dict(entries(_given(host, "/api/v0/models", cancellation), "data", "id")):  # earlier versions
         window = _tokens(_called(found.model, models), "loaded_context_length")
         return replace(found, program="LM Studio", context_tokens=window)
     return found
@@ -86,12 +88,12 @@ def _of_ollama(entry: Json, found: ServerInfo) -> ServerInfo:
 
 
 def is_called(asked: str, name: str) -> bool:
-    """Return whether a user's name means the model of a name. Ollama's tag `latest` need not be written."""
+    """Return whether a name from the user means this model. Ollama's tag `latest` may be omitted."""
     return name.casefold() in (asked.casefold(), f"{asked}:latest".casefold())
 
 
 def entries(reply: Json, field: str, *keys: str) -> Iterator[tuple[str, Json]]:
-    """Yield name and entry of each model of a list. A name that cannot be typed or shown is left out."""
+    """Yield the name and entry of each model in a list. Names that cannot be typed or shown are skipped."""
     listed = reply.get(field)
     for entry in listed[:_MOST_MODELS] if isinstance(listed, list) else ():
         name = next((entry[key] for key in keys if key in entry), None) if isinstance(entry, dict) else None
@@ -100,22 +102,22 @@ def entries(reply: Json, field: str, *keys: str) -> Iterator[tuple[str, Json]]:
 
 
 def some(names: Sequence[str], most: int) -> str:
-    """Return the first names, as "a, b, …"."""
+    """Return the first names, such as "a, b, …"."""
     return ", ".join([*names[:most], *(["…"] if len(names) > most else [])])
 
 
 def _called(asked: str, models: Mapping[str, Json]) -> Json:
-    """Return the entry of the model of a name, {} where there is none."""
+    """Return the entry of the model with this name, {} if there is none."""
     return next((entry for name, entry in models.items() if is_called(asked, name)), {})
 
 
 def _tokens(entry: Any, name: str) -> int | None:
-    """Return a number of tokens of an entry, None where it gives none."""
+    """Return a number of tokens in an entry, None if it is missing."""
     return count(entry.get(name), least=1) if isinstance(entry, dict) else None
 
 
 def _models(host: Endpoint, cancellation: Cancellation | None) -> Json:
-    """Return the list of models, {} where the server has none and the address names the model."""
+    """Return the list of models, {} if the server has no list and the URL names the model."""
     try:
         return ask(host, f"{host.address.base}/models", cancellation=cancellation)
     except RefusedError:
@@ -125,7 +127,7 @@ def _models(host: Endpoint, cancellation: Cancellation | None) -> Json:
 
 
 def _given(host: Endpoint, path: str, cancellation: Cancellation | None) -> Json:
-    """Return what a route beyond OpenAI's gives, {} where the server has not got it."""
+    """Return the reply of a route beyond OpenAI's, {} if the server does not have the route."""
     try:
         return ask(host, f"{host.address.root}{path}", cancellation=cancellation)
     except FbragError:
@@ -133,7 +135,7 @@ def _given(host: Endpoint, path: str, cancellation: Cancellation | None) -> Json
 
 
 def _entry(host: Endpoint, listed: Json) -> Json:
-    """Return the entry of the model of the address."""
+    """Return the entry of the model in the URL."""
     data, asked = listed.get("data"), host.address.model
     every = (
         [each for each in data if isinstance(each, dict) and isinstance(each.get("id"), str)] if isinstance(data, list) else []
@@ -144,12 +146,14 @@ def _entry(host: Endpoint, listed: Json) -> Json:
         aliases = entry.get("aliases")
         if asked in (entry["id"], *(aliases if isinstance(aliases, list) else ())) or f"{asked}:latest" == entry["id"]:
             return {**entry, "id": asked}
-    if asked and not every:  # a server that lists nothing may have it
+    if asked and not every:  # a server without a list may have it
         return {"id": asked}
     if not every:
-        raise host.error("it lists no models", f"name the model: {host.address.base}#name", "model_missing")
+        raise host.error("the server lists no models", f"name the model: {host.address.base}#model", "model_missing")
     names = [one_line(entry["id"], 80) for entry in every]
     shown = some(names, _MOST_NAMED)
     near = closest(asked, names[:_MOST_COMPARED]) or names[0]
-    what = f"it has no model {one_line(asked, 80)}, but {shown}" if asked else f"it has {len(names)} models: {shown}"
-    raise host.error(what, f"name one of them: {host.address.base}#{near}", "model_missing")
+    what = (
+        f"unknown model {one_line(asked, 80)} (available: {shown})" if asked else f"the server has {len(names)} models: {shown}"
+    )
+    raise host.error(what, f"use one of them: {host.address.base}#{near}", "model_missing")

@@ -1,7 +1,7 @@
-"""Requests to a server, and what it sends, which is untrusted: of any size and shape, at any pace, or without end.
+"""Requests to a server. Its replies are untrusted: they may have any size, shape and pace, or never end.
 
-Text goes to the named server alone: no redirect is followed. A proxy of the environment (HTTPS_PROXY) is used for https alone,
-where it reads no text, and never for this machine.
+Text is sent only to the named server: redirects are not followed. A proxy from the environment (HTTPS_PROXY) is used only for
+https, whose text it cannot read, and never for this machine.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ from fbrag_cli.generation.server.address import Address
 from fbrag_cli.text.printable import one_line
 
 _ATTEMPTS = 4
-_LONGEST_WAIT = 30.0  # seconds, whatever Retry-After asks for
+_LONGEST_WAIT = 30.0  # seconds, whatever Retry-After says
 _NOTED_WAIT = 2.0
-_TICK = 0.1  # seconds between two looks at whether a stop was requested
+_TICK = 0.1  # seconds between checks for a requested stop
 _TOO_LONG = re.compile(r"context.?(size|length|window)|maximum context", re.IGNORECASE)
-_MOST_BYTES, _BYTES_OF_A_TOKEN = 16_000_000, 4_000  # of a reply: an event may hold much beside its token
-_MOST_BYTES_OF_A_HEAD = 256_000  # with the informational responses (1xx) before it
-_MOST_SHOWN = 300  # characters of a server's own words
+_MOST_BYTES, _BYTES_OF_A_TOKEN = 16_000_000, 4_000  # per reply: an event may have much data besides its token
+_MOST_BYTES_OF_A_HEAD = 256_000  # including informational responses (1xx) before it
+_MOST_SHOWN = 300  # characters of a server's error message
 _IN_V1 = "check the URL: OpenAI-compatible APIs usually end in /v1"
 _NO_CONNECTION = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.UnsupportedProtocol)
 
 Json = dict[str, Any]
 T = TypeVar("T")
 
-#: Calls that work on the event loop leaves to the thread of its caller; None at the end of the work.
+#: Calls that work on the event loop passes to its caller's thread; None at the end of the work.
 Reports = SimpleQueue[Callable[[], object] | None]
 
 
@@ -50,8 +50,8 @@ Reports = SimpleQueue[Callable[[], object] | None]
 class Timeouts:
     """Time limits of requests, in seconds.
 
-    connect: until a connection stands. known: until the server lists what it has. first: until the first token of a reply, for
-    which the prompt has to be read. idle: between two tokens. retry: wait before the second attempt, doubled each time.
+    connect: for a connection. known: for a description of the server. first: for the first token of a reply, after the prompt is
+    read. idle: between two tokens. retry: wait before the second attempt, doubled each time.
     """
 
     connect: float = 10
@@ -65,10 +65,10 @@ PATIENT = Timeouts()
 
 
 class Endpoint:
-    """One server: where it is, how it is reached, how long it is waited for. It keeps no connection, and need not be closed.
+    """A server: its URL, its connection settings and its time limits. It keeps no connection, and need not be closed.
 
-    key: sent to this server alone. warn: receives sentences for the user. takes_n: whether one request may ask for several
-    samples. at_once: whether several requests may run at the same time. Both are so until the server shows that they are not.
+    key: sent only to this server. warn: receives warnings. takes_n: whether one request may ask for several samples. at_once:
+    whether several requests may run at the same time. Both are assumed until the server shows otherwise.
     """
 
     def __init__(
@@ -76,14 +76,14 @@ class Endpoint:
     ) -> None:
         self.address, self.patience, self.warn = address, patience, warn or (lambda text: None)
         self._key, self.takes_n, self.at_once = key, True, True
-        limits = httpx2.Limits(max_keepalive_connections=0)  # a server may have closed one that waited
+        limits = httpx2.Limits(max_keepalive_connections=0)  # a server may have closed an idle one
         direct = address.is_loopback or not address.encrypted
-        # One that is given uses no proxy. Without TLS it loads no certificates, which takes a third of a second.
+        # An explicit transport uses no proxy. Without TLS it loads no certificates, which would take a third of a second.
         transport = httpx2.AsyncHTTPTransport(verify=address.encrypted, limits=limits) if direct else None
         self.client = httpx2.AsyncClient(
             transport=transport,
             limits=limits,
-            timeout=httpx2.Timeout(None, connect=patience.connect),  # `ServerRequest` has the other limits
+            timeout=httpx2.Timeout(None, connect=patience.connect),  # `ServerRequest` enforces the other limits
             headers={"Accept-Encoding": "identity", "User-Agent": "fbrag"} | ({"Authorization": f"Bearer {key}"} if key else {}),
         )
 
@@ -91,7 +91,7 @@ class Endpoint:
         return FbragError(code, f"{self.address.base}: {what}", hint)
 
     def without_key(self, text: str) -> str:
-        """Return a server's words, in which it may have repeated the key."""
+        """Return a server's message without the key, which it may have repeated."""
         return text.replace(self._key, "…") if self._key else text
 
 
@@ -99,25 +99,25 @@ class Endpoint:
 
 
 class Took(Enum):
-    """What an event brought. Only what brings something shows that the server still works.
+    """The effect of an event. Only events with an effect show that the server is still working.
 
-    NOTHING. READING: more of the prompt was read. WRITING: something of the reply. ENDED: the reply has ended; its usage may
-    follow. ENOUGH: no more is read.
+    NOTHING. READING: more of the prompt was read. WRITING: more of the reply was written. ENDED: the reply has ended; its usage
+    may follow. ENOUGH: stop reading.
     """
 
     NOTHING, READING, WRITING, ENDED, ENOUGH = range(5)
 
 
 class RefusedError(FbragError):
-    """A request that the server does not take as it is. Another one may do."""
+    """The server rejects this form of request. Another form may work."""
 
 
 class BrokenError(FbragError):
-    """A reply that broke off in its middle."""
+    """A reply ended in the middle."""
 
 
 class _TryAgain(Exception):
-    """A failure that may be temporary. seconds: as long as the server asks to wait."""
+    """A failure that may be temporary. seconds: wait requested by the server."""
 
     def __init__(self, reason: str, seconds: float = 0) -> None:
         super().__init__(reason)
@@ -125,13 +125,12 @@ class _TryAgain(Exception):
 
 
 def ask(host: Endpoint, url: str, body: Json | None = None, cancellation: Cancellation | None = None) -> Json:
-    """Return the JSON object that `url` gives: by POST where there is a body, else by GET. Raises the errors of
-    `ServerRequest`."""
+    """Return the JSON object at `url`: by POST if there is a body, else by GET. Raises the errors of `ServerRequest`."""
     return run(asked(host, url, body), cancellation)
 
 
 async def asked(host: Endpoint, url: str, body: Json | None = None) -> Json:
-    """As `ask`, on the event loop."""
+    """Like `ask`, on the event loop."""
     found: list[Json] = []
 
     def take(item: Json) -> Took:
@@ -143,21 +142,20 @@ async def asked(host: Endpoint, url: str, body: Json | None = None) -> Json:
 
 
 class ServerRequest:
-    """A request and its reply. take: receives each event of a stream, or the one object."""
+    """A request and its reply. take: receives each event of a stream, or the single object."""
 
     def __init__(self, host: Endpoint, url: str, body: Json | None, take: Callable[[Json], Took]) -> None:
         self._host, self._url, self._body, self._take = host, url, body, take
-        self._n_tokens = (body or {}).get("n", 1) * (body or {}).get("max_tokens", 1)  # at most, of all samples
+        self._n_tokens = (body or {}).get("n", 1) * (body or {}).get("max_tokens", 1)  # maximum, over all samples
         self._first = host.patience.known if body is None else host.patience.first
-        self._begun = False  # whether something of the reply has come
+        self._begun = False  # whether part of the reply has arrived
         self._limit: asyncio.Timeout  # while it runs
 
     async def run(self) -> None:
-        """Send the request, and pass on what comes.
+        """Send the request, and deliver the reply.
 
-        A connection that breaks, HTTP 429 and 5xx are tried again, 4 times in all, unless something of the reply has come. Raises
-        FbragError `server_failed` or `prompt_too_long`; RefusedError where the server does not take the request as it is;
-        BrokenError.
+        Broken connections, HTTP 429 and 5xx are retried, up to 4 attempts, unless part of the reply has arrived. Raises
+        FbragError `server_failed` or `prompt_too_long`; RefusedError if the server rejects this form of request; BrokenError.
         """
         with suppress(TimeoutError):
             async with asyncio.timeout(self._first) as self._limit:
@@ -171,42 +169,42 @@ class ServerRequest:
                     await self._wait(attempt, failed)
         if self._begun:
             raise self._broken(f"no token for {self._host.patience.idle:g} s")
-        raise self._host.error(f"no reply within {self._first:g} s", "see the server's log; is it overloaded?")
+        raise self._host.error(f"no reply within {self._first:g} s", "check the server's log; it may be overloaded")
 
     async def _wait(self, attempt: int, failed: Exception) -> None:
-        """Wait before the next attempt. Raises FbragError where there is to be none."""
+        """Wait before the next attempt. Raises FbragError after the last one."""
         reason, host = _reason(failed), self._host
         if self._begun:
             raise self._broken(reason)
         if isinstance(failed, _NO_CONNECTION):
             certificates = "set SSL_CERT_FILE to your organization's certificates"
-            hint = certificates if "CERTIFICATE" in reason.upper() else "start the server, or correct the address"
+            hint = certificates if "CERTIFICATE" in reason.upper() else "start the server, or check the URL"
             raise host.error(f"no connection: {reason}", hint)
         if attempt == _ATTEMPTS:
-            raise host.error(f"{reason}, {attempt} times", "see the server's log, or ask again later")
+            raise host.error(f"{reason} ({attempt} attempts)", "check the server's log, or try again later")
         seconds = host.patience.retry * 2 ** (attempt - 1) * random.uniform(0.5, 1.5)
         seconds = min(max(seconds, getattr(failed, "seconds", 0)), _LONGEST_WAIT)
         if seconds > _NOTED_WAIT:
-            host.warn(f"{host.address.origin}: {reason}; asking again in {seconds:.0f} s")
+            host.warn(f"{host.address.origin}: {reason}; retrying in {seconds:.0f} s")
         self._limit.reschedule((self._limit.when() or 0) + seconds)
         await asyncio.sleep(seconds)
 
     def _broken(self, reason: str) -> BrokenError:
-        what = f"{self._host.address.base}: the reply broke off: {reason}"
-        return BrokenError("server_failed", what, "ask again; the server's log may say more")
+        what = f"{self._host.address.base}: the reply was interrupted: {reason}"
+        return BrokenError("server_failed", what, "try again; the server's log may say more")
 
     async def _attempt(self) -> None:
         method = "GET" if self._body is None else "POST"
-        endless = self._host.error("its reply is too long", "see the server's log; is it an OpenAI-compatible server?")
+        endless = self._host.error("the reply is too long", "check the server's log; is it an OpenAI-compatible server?")
         watch = {"trace": _meter(_MOST_BYTES + _BYTES_OF_A_TOKEN * self._n_tokens, endless)}
         async with self._host.client.stream(method, self._url, json=self._body, extensions=watch) as response:
             headers, status = response.headers, response.status_code
             if headers.get("Content-Encoding", "identity").lower() not in ("", "identity"):
-                raise ValueError("a compressed reply, which was not asked for")
+                raise ValueError("an unrequested compressed reply")
             if 300 <= status < 400:
                 where = self._host.without_key(headers.get("Location", "elsewhere"))
-                what = f"it redirects to {where}, but text goes only to the server that you name"
-                raise self._host.error(what, "name that address, if you trust it")
+                what = f"the server redirects to {where}; fbrag sends text only to the server that you name"
+                raise self._host.error(what, "use that URL if you trust it")
             if status != 200:
                 wait = headers.get("Retry-After", "")
                 self._fail(status, _words(await response.aread()), float(wait) if re.fullmatch(r"\d{1,6}", wait) else 0)
@@ -216,22 +214,22 @@ class ServerRequest:
                 self._deliver(_object(await response.aread()))
 
     def _fail(self, status: int, words: str, seconds: float = 0) -> None:
-        """Raise the error for a status and the server's words."""
+        """Raise the error for a status and the server's message."""
         what = f"HTTP {status}{self._host.without_key(words)}"
         if _TOO_LONG.search(words):
             longer = "give the server a longer context (Ollama: OLLAMA_CONTEXT_LENGTH)"
-            hint = f"read less (--recall, --select, --budget; no --more), or {longer}"
-            raise self._host.error(f"the prompt is too long for it: {what}", hint, "prompt_too_long")
+            hint = f"lower --select or --recall, drop --more, or {longer}"
+            raise self._host.error(f"the prompt is too long: {what}", hint, "prompt_too_long")
         if status == 429 or (status >= 500 and status != 501):
             raise _TryAgain(what, seconds)
         if status in (401, 403):
-            raise self._host.error(what, "put the server's key into a file (--key-file), or into FBRAG_KEY")
+            raise self._host.error(what, "put the server's API key in a file (--key-file) or in FBRAG_KEY")
         raise RefusedError("server_failed", f"{self._host.address.base}: {what}", _IN_V1)
 
     async def _follow(self, response: httpx2.Response) -> None:
-        """Deliver the events of a stream. One that ends before its samples do is a failure."""
+        """Deliver the events of a stream. A stream that ends before its samples is a failure."""
         took = Took.NOTHING
-        async for event in httpx2.EventSource(response):  # bounds the size of an event
+        async for event in httpx2.EventSource(response):  # limits the size of an event
             if event.data.strip() == "[DONE]":
                 break
             if event.data and (took := self._deliver(_object(event.data))) is Took.ENOUGH:
@@ -239,7 +237,7 @@ class ServerRequest:
         if took is Took.ENDED:
             return
         if not self._begun and self._body is not None:
-            # llama-cpp-python's server gives its reason only where nothing is streamed.
+            # llama-cpp-python's server gives a reason only without streaming.
             self._body = {**self._body, "stream": False}
             self._body.pop("stream_options", None)
         raise _TryAgain("the connection was closed" if self._begun else "an empty reply")
@@ -251,7 +249,7 @@ class ServerRequest:
             status = status if isinstance(status, int) and 400 <= status < 600 else 500
             if self._begun:
                 raise self._broken(f"HTTP {status}{self._host.without_key(words)}")
-            if self._body is None:  # LM Studio says so, with status 200, of a route that it has not got
+            if self._body is None:  # LM Studio's reply, with status 200, for an unknown route
                 raise RefusedError("server_failed", f"{self._host.address.base}{words}", _IN_V1)
             self._fail(status, words)
         took = self._take(item)
@@ -263,9 +261,9 @@ class ServerRequest:
 
 
 def _meter(most: int, error: Exception) -> Callable[[str, Mapping[str, Any]], Awaitable[None]]:
-    """Return the `trace` of a request that raises `error` for a reply of more than `most` bytes after its head.
+    """Return a `trace` for a request, which raises `error` if the reply exceeds `most` bytes after its head.
 
-    It counts what is read from the connection: a server may send without end before the head, in comments or in one event.
+    It counts the bytes read from the connection: a server may send endless data before the head, in comments or in one event.
     """
     left = _MOST_BYTES_OF_A_HEAD
 
@@ -292,26 +290,26 @@ def _meter(most: int, error: Exception) -> Callable[[str, Mapping[str, Any]], Aw
 
 
 def _reason(error: BaseException) -> str:
-    """Return the cause of a failure in a few words."""
+    """Return the reason of a failure in a few words."""
     if isinstance(error, httpx2.TimeoutException):
-        return "no answer in time"
-    if isinstance(error, httpx2.ConnectError):  # only the error of an address has a reason: take the first one
+        return "timed out"
+    if isinstance(error, httpx2.ConnectError):  # only the errors of single addresses have reasons: use the first one
         while deeper := error.__cause__ or error.__context__:
             error = getattr(deeper, "exceptions", [deeper])[0]
     text = " ".join(str(error).split())
-    if found := re.match(r"\[Errno (\d+)\] Connect call failed", text):  # asyncio's words for any errno
+    if found := re.match(r"\[Errno (\d+)\] Connect call failed", text):  # asyncio's message for any errno
         return os.strerror(int(found[1]))
     return re.sub(r"^\[Errno -?\d+\] ", "", text) or type(error).__name__
 
 
-# -- what a server sends -----------------------------------------------------------------------------------------------------
+# -- replies -----------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class ReplyPart:
-    """What an event adds to a sample.
+    """The part of a sample in an event.
 
-    index: number of the sample in its request. thought: whether the event holds reasoning, which is no text of the reply. finish:
+    index: number of the sample in its request. thought: whether the event has reasoning, which is not part of the reply. finish:
     why the sample ended, None before its end.
     """
 
@@ -322,7 +320,7 @@ class ReplyPart:
 
 
 def said(item: Json) -> list[ReplyPart]:
-    """Return what an event or a whole reply adds to each sample. Raises ValueError for another shape."""
+    """Return the parts of samples in an event or a complete reply. Raises ValueError for an unexpected shape."""
     found = []
     try:
         for choice in item.get("choices") or ():
@@ -330,23 +328,23 @@ def said(item: Json) -> list[ReplyPart]:
             text, finish = part.get("content") or "", choice.get("finish_reason")
             thought = part.get("reasoning_content") or part.get("reasoning")
             if not isinstance(text, str):
-                raise ValueError("a reply whose content is not text")
+                raise ValueError("the content of the reply is not text")
             index = int(choice.get("index") or 0)
             found.append(
                 ReplyPart(index, text.encode("utf-8", "replace").decode(), bool(thought), str(finish) if finish else None)
             )
     except (AttributeError, TypeError, OverflowError) as error:
-        raise ValueError("a reply of another shape than those of OpenAI's API") from error
+        raise ValueError("not a reply of an OpenAI-compatible API") from error
     return found
 
 
 def count(value: Any, least: int = 0) -> int | None:
-    """Return a number of tokens that a server gives, None for what is none."""
+    """Return a number of tokens from a server, None if it is not a valid number."""
     return value if isinstance(value, int) and not isinstance(value, bool) and least <= value < 2**40 else None
 
 
 def tokens(item: Json, *names: str) -> int | None:
-    """Return a count of the usage of an event, as ("completion_tokens",); None where there is none."""
+    """Return a count from the usage in an event, such as ("completion_tokens",); None if it is missing."""
     value: Any = item.get("usage")
     for name in names:
         value = value.get(name) if isinstance(value, dict) else None
@@ -354,7 +352,7 @@ def tokens(item: Json, *names: str) -> int | None:
 
 
 def _words(data: bytes) -> str:
-    """Return the server's own words in an error response, as ": no such model"; "" where it has none."""
+    """Return the server's message in an error response, such as ": no such model"; "" if there is none."""
     try:
         return _words_of(_object(data))
     except ValueError:
@@ -362,7 +360,7 @@ def _words(data: bytes) -> str:
 
 
 def _words_of(item: Json) -> str:
-    """Return the words of an error in JSON, as servers write it: in "error", in its "message", in "detail"."""
+    """Return the message of a JSON error, from "error", its "message", or "detail"."""
     found: Any = item.get("error") or item.get("detail") or item.get("message") or ""
     if isinstance(found, dict):
         kind = found.get("type")
@@ -376,16 +374,16 @@ def _shown(text: str) -> str:
 
 
 def _object(data: bytes | str) -> Json:
-    """Return the JSON object that a reply is. Raises ValueError for another one."""
+    """Return the JSON object in a reply. Raises ValueError for anything else."""
     text = data if isinstance(data, str) else data.decode("utf-8", "replace")
     if text.lstrip()[:1] == "<":
-        raise ValueError("a web page in place of JSON")
+        raise ValueError("a web page instead of JSON")
     try:
         found = json.loads(text)
     except (ValueError, RecursionError):
-        raise ValueError("a reply that is not JSON") from None
+        raise ValueError("the reply is not valid JSON") from None
     if not isinstance(found, dict):
-        raise ValueError("a reply that is not a JSON object")
+        raise ValueError("the reply is not a JSON object")
     return found
 
 
@@ -393,10 +391,10 @@ def _object(data: bytes | str) -> Json:
 
 
 def run(work: Coroutine[Any, Any, T], cancellation: Cancellation | None = None, reports: Reports | None = None) -> T:
-    """Return the result of `work`, which runs on the event loop, and make its reports in this thread, in their order.
+    """Run `work` on the event loop and return its result. Its reports are made in this thread, in order.
 
-    Raises what `work` or a report raises, and the error of a requested cancellation within 0.1 seconds. Then `work` is cancelled,
-    which closes its connections.
+    Raises the errors of `work` and of reports, and the error of a requested cancellation within 0.1 seconds. `work` is then
+    cancelled, which closes its connections.
     """
     cancellation, reports = cancellation or Cancellation(), reports or SimpleQueue()
     with _starting:
@@ -417,12 +415,12 @@ def run(work: Coroutine[Any, Any, T], cancellation: Cancellation | None = None, 
         running.cancel()
 
 
-_starting = Lock()  # one loop, not one for each of the threads that come first
+_starting = Lock()  # ensures that the first threads start only one loop
 
 
 @cache
 def _loop() -> asyncio.AbstractEventLoop:
-    """Return the event loop of all requests. It turns in a thread of its own, so that a caller can leave whatever hangs."""
+    """Return the event loop of all requests. It runs in a separate thread, so that a caller can abandon a request that hangs."""
     loop = asyncio.new_event_loop()
     loop.set_default_executor(_DaemonThreads())
     Thread(target=loop.run_forever, name="servers", daemon=True).start()
@@ -430,7 +428,7 @@ def _loop() -> asyncio.AbstractEventLoop:
 
 
 class _DaemonThreads(ThreadPoolExecutor):
-    """Looks up the addresses of hosts in threads that the end of the process does not wait for."""
+    """Runs DNS lookups in threads that do not delay the end of the process."""
 
     def submit(self, function: Callable[..., T], /, *arguments: Any, **named: Any) -> Future[T]:
         future: Future[T] = Future()

@@ -1,4 +1,4 @@
-"""The samples of one prompt, in as many requests as a server needs for them."""
+"""Draws the samples of one prompt, in as many requests as a server needs."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ from fbrag_cli.generation.server.client import (
     tokens,
 )
 
-_OF_THE_TEMPLATE = 10_000  # tokens that a server may put around the messages
-_MOST_CHARACTERS = 100  # a token, on the average: what is longer ignores the limit
+_OF_THE_TEMPLATE = 10_000  # tokens that a server may add around the messages
+_MOST_CHARACTERS = 100  # per token, on average: longer samples ignore the limit
 _WORDS = re.compile(r"\s*\S+|\s+")
-_CLOSED = re.compile(r"^</((?:seed:)?think)>[ \t]*$", re.MULTILINE)  # on a line of its own
+_CLOSED = re.compile(r"^</((?:seed:)?think)>[ \t]*$", re.MULTILINE)  # on its own line
 
 
 class SampleStream:
-    """Fills samples with what a server writes.
+    """Fills samples from a server's replies.
 
-    K samples are `n = K` in one request where the server takes that. Else the first sample is asked for alone, and the others
-    when its first token has come: they then find the prompt in the server's cache.
+    K samples are one request with `n = K` if the server supports that. Otherwise the first sample is requested alone, and the
+    others after its first token: they then find the prompt in the server's cache.
 
-    reports: calls of the listeners of `options`, for `run`. started, first_text: seconds on the clock of `perf_counter`;
-    first_text is None until text has come. prompt_tokens, cached_tokens: None where the server does not give them.
+    reports: calls of the listeners in `options`, for `run`. started, first_text: times of `perf_counter`; first_text is None
+    until there is text. prompt_tokens, cached_tokens: None if the server does not report them.
     """
 
     def __init__(self, host: Endpoint, url: str, body: Json, samples: Sequence[StreamedSample], options: CallOptions) -> None:
@@ -52,19 +52,19 @@ class SampleStream:
         self.cached_tokens: int | None = None
 
     async def draw(self) -> None:
-        """Finish the samples, and note what the server cannot do. Raises the errors of `ServerRequest`."""
+        """Finish the samples, and remember what the server does not support. Raises the errors of `ServerRequest`."""
         if len(self.samples) > 1 and self._host.takes_n:
             self._host.takes_n = await self._together()
         if len(self._unfinished) > 1 and self._host.at_once:
             self._host.at_once = await self._each_at_once()
-        for sample in self._unfinished:  # one after the other
+        for sample in self._unfinished:  # one at a time
             await self._ask([sample], tolerant=not sample.n_sent)
-            if sample.finish is None:  # once more
+            if sample.finish is None:  # a second attempt
                 await self._ask([sample])
 
     async def _together(self) -> bool:
-        """Ask for all samples in one request. Returns False where the server does not take it, or gives fewer. Where the reply
-        breaks off it returns True, and samples are not finished."""
+        """Request all samples at once. Return False if the server rejects that, or returns fewer. If the reply is interrupted,
+        return True, with unfinished samples."""
         try:
             broke = await self._ask(self.samples, tolerant=True)
         except RefusedError:
@@ -72,8 +72,8 @@ class SampleStream:
         return broke or not self._unfinished
 
     async def _each_at_once(self) -> bool:
-        """Ask for each sample, at the same time; the first goes before where none is there yet. Returns False where one request
-        breaks another: their samples are not finished."""
+        """Request the samples in parallel, after the first one if none exists yet. Return False if one request breaks another;
+        their samples are then unfinished."""
         todo = self._unfinished
         if len(todo) == len(self.samples):
             self._writes.clear()
@@ -90,16 +90,17 @@ class SampleStream:
         return [sample for sample in self.samples if sample.finish is None]
 
     async def _ask_beside(self, sample: StreamedSample, *, leads: bool) -> None:
-        """Ask for a sample: at once where it leads, else when the leading one is being written, or has ended."""
+        """Request a sample: at once if it leads, else when the leading one is being written or has ended."""
         if not leads:
             await self._writes.wait()
         await self._ask([sample], tolerant=True)
         self._writes.set()
 
     async def _ask(self, group: Sequence[StreamedSample], *, tolerant: bool = False) -> bool:
-        """Ask for a group of samples in one request. Returns whether the reply broke: then its samples may be asked for again.
+        """Request a group of samples together. Return whether the reply was interrupted, so that its samples may be requested
+        again.
 
-        tolerant: a reply that breaks is no error, as long as nothing of it was shown.
+        tolerant: whether an interrupted reply is not an error, as long as none of it was shown.
         """
         several = {"n": len(group)} if len(group) > 1 else {}
         body = {**self._body, **several, "seed": group[0].seed}
@@ -115,7 +116,7 @@ class SampleStream:
         return False
 
     def _take(self, group: Sequence[StreamedSample], item: Json) -> Took:
-        """Take up an event, or a whole reply."""
+        """Process an event, or a complete reply."""
         took = Took.READING if self._report_reading(item.get("prompt_progress"), group) else Took.NOTHING
         for each in said(item):
             if 0 <= each.index < len(group) and (sample := group[each.index]).finish is None:
@@ -136,13 +137,13 @@ class SampleStream:
             return took
         self._writes.set()
         self._report_writing(group)
-        # Where the server ignores `n`, the other samples never begin.
+        # If the server ignores `n`, the other samples never begin.
         if all(sample.finish for sample in begun):
             return Took.ENOUGH if any(sample.cut for sample in begun) else Took.ENDED
         return took
 
     def _report_reading(self, read: Any, group: Sequence[StreamedSample]) -> bool:
-        """Report how much of the prompt is read. Returns whether it is more than before."""
+        """Report how much of the prompt has been read. Return whether it is more than before."""
         done, total = (read.get("processed"), read.get("total")) if isinstance(read, dict) else (None, None)
         if not (isinstance(done, int) and isinstance(total, int) and group[0].n_read < done <= total <= self._longest):
             return False
@@ -152,7 +153,7 @@ class SampleStream:
         return True
 
     def _report_writing(self, group: Sequence[StreamedSample]) -> None:
-        """Report what is written."""
+        """Report the written text."""
         options, first = self._call, self.samples[0]
         n_written = max(sample.n_pieces + sample.n_reasoning_pieces for sample in group)
         if n_written and self.first_text is None:
@@ -165,14 +166,14 @@ class SampleStream:
 
 
 class StreamedSample:
-    """A sample while a server writes it, piece by piece. A piece is mostly a token.
+    """A sample while a server writes it, piece by piece. A piece is usually a token.
 
-    opening: words with which the reply was to begin; they are no part of it where the server repeats them. reasoning_tokens:
-    number of tokens of a thought, beyond `max_tokens`. opened: the marks of a thought in which the reply begins, where the server
-    opens one and does not say so; it is set where a reply shows that.
+    opening: words with which the reply should begin; if the server repeats them, they are dropped. reasoning_tokens: number of
+    reasoning tokens in addition to `max_tokens`. opened: tags of the reasoning in which the reply begins, if the server opens it
+    silently; set when a reply shows that.
 
-    n_tokens, n_reasoned: number of all tokens, and of those of thoughts, None where the server does not give it. n_sent: number
-    of characters that `news` has returned. n_read: number of tokens of the prompt that the server says to have read.
+    n_tokens, n_reasoned: number of all tokens, and of reasoning tokens, None if the server does not report it. n_sent: number of
+    characters that `news` has returned. n_read: number of prompt tokens that the server reports as read.
     """
 
     def __init__(
@@ -183,34 +184,34 @@ class StreamedSample:
         self.restart()
 
     def restart(self) -> None:
-        """Begin, without what a broken reply held."""
+        """Start over, without the text of an interrupted reply."""
         self.text = ""
         self.finish: FinishReason | None = None
         self.n_tokens: int | None = None
         self.n_reasoned: int | None = None
         self.n_sent, self.n_read = 0, -1
         self._n_pieces = 0
-        self._n_reasons = 0  # pieces that the server itself parts from the reply as reasoning
+        self._n_reasons = 0  # pieces that the server itself marks as reasoning
         self._thoughts = ReasoningParser(COMMON_TAGS, self.opened)
-        self._held: str | None = ""  # what may become the opening; None once that is decided
+        self._held: str | None = ""  # text that may become the opening; None once that is decided
         self._ended = False  # by the server
         self._ids: dict[str, int] = {}
         self._repetition = Repetition()
 
     def add(self, piece: str) -> None:
-        """Append a piece. What repeats itself, or exceeds the limit, ends the sample."""
+        """Append a piece. Repetition, or exceeding the limit, ends the sample."""
         if piece and not self.finish:
             self._n_pieces += 1
             self._say(self._thoughts.add(piece))
             self._keep_limit()
 
     def think(self) -> None:
-        """Count a piece of reasoning, which is no part of the reply."""
+        """Count a piece of reasoning, which is not part of the reply."""
         self._n_reasons += 1
         self._keep_limit()
 
     def end(self, reason: str) -> None:
-        """End the sample, for the reason that the server gives."""
+        """End the sample, for the server's reason."""
         if self.finish:
             return
         finish: FinishReason = "length" if reason in ("length", "max_tokens") else "stop"
@@ -218,7 +219,7 @@ class StreamedSample:
         self._take(self._held or "")
         self._ended = True
         self.finish = self.finish or finish
-        if closed := _CLOSED.search(self.text):  # a thought that the server opened itself
+        if closed := _CLOSED.search(self.text):  # reasoning that the server itself has opened
             self._thoughts.n_pieces = round(self._n_pieces * closed.end() / len(self.text))
             shown, answer = len(self.text), self.text[closed.end() :].lstrip()
             self.opened, self.text = tags_named(closed[1]), answer
@@ -231,7 +232,7 @@ class StreamedSample:
 
     @property
     def n_reasoning_pieces(self) -> int:
-        """The number of pieces of thoughts."""
+        """The number of pieces of reasoning."""
         return self._n_reasons + self._thoughts.n_pieces
 
     @property
@@ -240,11 +241,11 @@ class StreamedSample:
 
     @property
     def cut(self) -> bool:
-        """Whether this side ended the sample, so that nothing more of it is read."""
+        """Whether fbrag ended the sample, so that no more of it is read."""
         return self.finish is not None and not self._ended
 
     def news(self) -> str:
-        """Return the text that is certain and was not returned before."""
+        """Return the text that is final and was not returned before."""
         certain = len(self.text) if self.finish else self._repetition.n_fresh
         piece = self.text[self.n_sent : certain]
         self.n_sent += len(piece)
@@ -256,14 +257,14 @@ class StreamedSample:
         return Generation(self.text, n_tokens, self.finish or "stop", self.seed, min(n_thought, n_tokens))
 
     def _keep_limit(self) -> None:
-        """End a sample that exceeds a limit: a server that keeps to it ends the sample itself."""
+        """End a sample that exceeds a limit. A server that respects the limit ends the sample itself."""
         if self.finish is None and (
             self.n_pieces > self.max_tokens or self.n_reasoning_pieces > self.max_tokens + self.reasoning_tokens
         ):
             self.finish = "length"
 
     def _say(self, piece: str) -> None:
-        """Append what is no thought. The words with which the reply was to begin are left out."""
+        """Append text that is not reasoning, without the words with which the reply should begin."""
         if self._held is not None and piece:
             self._held += piece
             head = self._held.lstrip()
@@ -275,7 +276,7 @@ class StreamedSample:
 
     def _take(self, text: str) -> None:
         room = _MOST_CHARACTERS * self.max_tokens - len(self.text)
-        for word in _WORDS.findall(text[:room]):  # a whole reply comes in one piece
+        for word in _WORDS.findall(text[:room]):  # a complete reply comes in one piece
             self.text += word
             self._repetition.add(self._ids.setdefault(word, len(self._ids)), self.text)
             if (end := self._repetition.loop()) is not None:

@@ -1,11 +1,11 @@
 """The generator for a model behind an OpenAI-compatible server: chat completions, streamed.
 
-A server puts a message into the model's chat format and then reads the whole as text with markers. So a document that holds
-`<|im_end|>` could end the user's message and begin one of its own: what is sent is `escape_special_tokens`. (Models of this
-machine are not concerned: `LlamaGenerator` reads the words of a message as words.)
+A server formats messages for the model and then parses the result as text with markers. So a document that contains `<|im_end|>`
+could end the user's message and begin its own; `escape_special_tokens` prevents that. (Models on this machine are not affected:
+`LlamaGenerator` tokenizes the words of a message as words.)
 
-Ollama and others cut a prompt that is too long, and answer what is left. So it is checked whether a prompt fits the context, and
-whether the server has read the whole of it. Tokens are not counted for that, but bounded by characters.
+Ollama and others truncate a prompt that is too long, and answer the rest. Therefore the generator checks that a prompt fits the
+context, and that the server has read all of it. For that, tokens are not counted but estimated from characters.
 """
 
 from __future__ import annotations
@@ -26,30 +26,30 @@ from fbrag_cli.generation.server.about import ServerInfo, with_program
 from fbrag_cli.generation.server.client import Endpoint, Json, RefusedError, ask, run, said
 from fbrag_cli.generation.server.drawing import SampleStream, StreamedSample
 
-# Beside OpenAI's parameters: sample as `LlamaGenerator` does, whatever the server's own settings are, and do not reason first.
-# Servers ignore what they do not know; strict ones refuse it.
+# In addition to OpenAI's parameters: sample like `LlamaGenerator`, whatever the server's own settings are, and do not reason.
+# Servers ignore unknown parameters; strict ones reject them.
 _EXTRAS: Json = {
     "min_p": 0.0,
     "repeat_penalty": 1.0,
     "samplers": ["top_k", "temperature", "top_p"],
     "chat_template_kwargs": {"enable_thinking": False},  # llama.cpp, vLLM, SGLang
-    "thinking_budget_tokens": 0,  # llama.cpp: it ends a thought at once, whatever the template does
+    "thinking_budget_tokens": 0,  # llama.cpp: ends reasoning at once, whatever the template does
 }
-_EFFORT: Json = {"reasoning_effort": "none"}  # Ollama, LM Studio, OpenRouter, OpenAI; others refuse this value
-_LISTED: Json = {"logprobs": True, "top_logprobs": 20}  # the likeliest first tokens; servers list no more
-_CHOICE_TOKENS = 8  # of a reply that is one of few words; a thought of nothing may come before
-_HELLO_TOKENS = 4  # a thought shows in so many
+_EFFORT: Json = {"reasoning_effort": "none"}  # Ollama, LM Studio, OpenRouter, OpenAI; others reject this value
+_LISTED: Json = {"logprobs": True, "top_logprobs": 20}  # the most likely first tokens; servers list no more
+_CHOICE_TOKENS = 8  # for a reply that is one of a few words; empty reasoning may come first
+_HELLO_TOKENS = 4  # enough to see reasoning
 
-_BYTES_OF_A_TOKEN = 3  # or more, in most languages; English has four and a half
-_CHARACTERS_OF_A_TOKEN = 6  # or fewer, on the average over a prompt
+_BYTES_OF_A_TOKEN = 3  # minimum in most languages; English has four and a half
+_CHARACTERS_OF_A_TOKEN = 6  # maximum, on average over a prompt
 _MOST_CHARACTERS_OF_A_TOKEN = 8  # beyond doubt
-_NEAR = 16  # tokens: Ollama leaves half of its context, and some tokens of the beginning
+_NEAR = 16  # tokens: Ollama keeps half of its context, and some tokens of the beginning
 _LONGER = {
-    "Ollama": "set OLLAMA_CONTEXT_LENGTH={tokens} where Ollama starts",
-    "LM Studio": "load the model there with a context of {tokens} tokens",
+    "Ollama": "start Ollama with OLLAMA_CONTEXT_LENGTH={tokens}",
+    "LM Studio": "load the model with a context of {tokens} tokens",
 }
 
-# What the chat formats of today's models are made of. Names without an underscore are listed, since <p> and [1] are no markers.
+# The markers of current chat formats. Names without an underscore are listed, since <p> and [1] are not markers.
 _ANGLED = "s|bos|eos|pad|unk|mask|sep|cls|think|thinking|answer|sop|eop|sot|eot|eod|sys|role|user|assistant|system|human|bot"
 _SQUARE = "INST|SYS|IMG|PREFIX|MIDDLE|SUFFIX|ARGS|THINK|AUDIO|REF|[gs]?MASK|CLS|SEP|PAD|UNK|BOS|EOS"
 _MARKER = re.compile(
@@ -67,13 +67,13 @@ _MARKER = re.compile(
 
 
 class ServerGenerator:
-    """The `Generator` for a server. Calls may come from several threads; each has connections of its own.
+    """The `Generator` for a server. It is thread-safe; each call has its own connections.
 
-    host, about: the server, and its account of its model. max_context: most tokens of a prompt with its reply, None for as many
-    as the server gives. Making a generator asks for some tokens, without text of the user, to see what the server can do. Raises
-    as `generate`.
+    host, about: the server, and its description of the model. max_context: maximum tokens of prompt and reply, None for the
+    server's limit. The constructor requests a few tokens, without any of the user's text, to find out what the server supports.
+    Raises the same errors as `generate`.
 
-    problems: what the user should know of the server, as sentences.
+    problems: warnings about the server.
     """
 
     def __init__(
@@ -83,14 +83,14 @@ class ServerGenerator:
         self._url = f"{host.address.base}/chat/completions"
         self._counts = True  # whether the server counts tokens
         self._warned = False
-        self._thinks = False  # whether the model thinks all the same
-        self._opened: ReasoningTags | None = None  # of a thought in which replies begin
+        self._thinks = False  # whether the model reasons all the same
+        self._opened: ReasoningTags | None = None  # tags of the reasoning in which replies begin
         self._extras, self._probabilities = self._abilities(cancellation)
         if about.program and not about.context_tokens:
-            self._about = with_program(about, host, cancellation)  # it is loaded by now
+            self._about = with_program(about, host, cancellation)  # the model is loaded by now
         windows = [each for each in (self._about.context_tokens, max_context) if each]
         self.info = ModelInfo(f"{host.address.base}#{about.model}", None, None, min(windows, default=None))
-        lacking = f"{host.address.origin} returns no token probabilities, so answers are not checked against the chunks"
+        lacking = f"{host.address.origin} returns no token probabilities, so answers are not checked"
         self.problems = () if self._probabilities else (lacking,)
 
     # -- the Generator protocol ------------------------------------------------------------------------------------------
@@ -100,14 +100,14 @@ class ServerGenerator:
         return self._choose if self._probabilities else None
 
     def render_prompt(self, messages: Sequence[Message]) -> str:
-        """Return the messages as they are sent. The server makes its prompt of them."""
+        """Return the messages as they are sent. The server turns them into a prompt."""
         return "\n\n".join(f"[{message['role']}]\n{message['content']}" for message in self._messages(messages))
 
     def generate(self, messages: Sequence[Message], n: int, sampling: Sampling, options: CallOptions = QUIET) -> Generations:
-        """Draw `n` samples of the reply to `messages`. Sample i has the seed `seed` + i, where the server takes seeds.
+        """Draw `n` samples of the reply to `messages`. Sample i has the seed `seed` + i, if the server supports seeds.
 
-        Raises FbragError `prompt_too_long`, `server_failed`, `no_answer` where the model only thinks, and the error of a
-        requested cancellation.
+        Raises FbragError `prompt_too_long`, `server_failed`, `no_answer` if the model only reasons, and the error of a requested
+        cancellation.
         """
         keyed, knew = self._messages(messages), self._thinks
         sent = " ".join(message["content"] for message in keyed)
@@ -115,7 +115,7 @@ class ServerGenerator:
         opening = messages[-1].text if messages[-1].role == "assistant" else ""
         done = self._drawn(keyed, opening, n, sampling, options)
         if not knew and all(sample.n_reasoning_pieces and not sample.text.strip() and not sample.cut for sample in done.samples):
-            done = self._drawn(keyed, opening, n, sampling, options)  # with room for thoughts
+            done = self._drawn(keyed, opening, n, sampling, options)  # with room for reasoning
         drawn = tuple(sample.generation() for sample in done.samples)
         check_answered(self.info.name, drawn, sampling.max_tokens + done.samples[0].reasoning_tokens)
         if (n_prompt := done.prompt_tokens) is None:
@@ -127,7 +127,7 @@ class ServerGenerator:
         return Generations(drawn, n_prompt, min(done.cached_tokens or 0, n_prompt), first - done.started, now - first)
 
     def count_tokens(self, text: str) -> int:
-        """Return the number of tokens where the server counts them (llama.cpp, vLLM), else a guess that is rather too high."""
+        """Return the number of tokens if the server counts them (llama.cpp, vLLM), else a high estimate."""
         if self._counts:
             asked = {"content": text, "add_special": False} if self._about.is_llama_cpp else {"prompt": text}
             try:
@@ -138,7 +138,7 @@ class ServerGenerator:
         return _most_tokens(text)
 
     def _drawn(self, messages: Sequence[Json], opening: str, n: int, sampling: Sampling, options: CallOptions) -> SampleStream:
-        """Draw samples, and note whether the model thinks. Thoughts have room where that is known."""
+        """Draw samples, and remember whether the model reasons. If that is known, there is room for the reasoning."""
         room = MOST_SERVER_TOKENS if self._thinks else 0
         if room and self.info.context_tokens:
             n_prompt = sum(_most_tokens(message["content"]) for message in messages)
@@ -163,10 +163,10 @@ class ServerGenerator:
         return drawing
 
     def _messages(self, messages: Sequence[Message]) -> list[Json]:
-        """Return the messages as a server takes them. All but llama.cpp's are asked, in the user's message, to begin with the
-        assistant's words. Raises FbragError `usage` for input embeddings."""
+        """Return the messages in the server's format. Servers other than llama.cpp's are asked, in the user's message, to begin
+        with the assistant's words. Raises FbragError `usage` for input embeddings."""
         if any(message.embeddings for message in messages):
-            what = f"{self.info.name} is a server, which takes no input embeddings in a prompt"
+            what = f"{self.info.name} is a server, which does not support input embeddings in a prompt"
             raise FbragError("usage", what, "use a model on this machine")
         *messages, last = messages
         if last.role == "assistant" and not self._about.is_llama_cpp:
@@ -174,12 +174,12 @@ class ServerGenerator:
             last = Message("user", f'{asked.text}\n\nBegin the reply with "{last.text}".')
         return [{"role": message.role, "content": escape_special_tokens(message.text)} for message in (*messages, last)]
 
-    # -- what the server can do ------------------------------------------------------------------------------------------
+    # -- capabilities of the server --------------------------------------------------------------------------------------
 
     def _abilities(self, cancellation: Cancellation | None) -> tuple[Json, bool]:
-        """Return the parameters beside OpenAI's that the server takes, and whether it gives probabilities.
+        """Return the parameters beyond OpenAI's that the server accepts, and whether it returns probabilities.
 
-        Note whether the model thinks, although these parameters say that it shall not.
+        Remember whether the model reasons, although these parameters turn reasoning off.
         """
         tried: tuple[tuple[Json, Json], ...]
         tried = ((_EXTRAS | _EFFORT, _LISTED), (_EXTRAS, _LISTED), (_EXTRAS, {}), (_EFFORT, _LISTED), ({}, _LISTED))
@@ -190,20 +190,20 @@ class ServerGenerator:
         return {}, False
 
     def _hello(self, parameters: Json, cancellation: Cancellation | None) -> bool:
-        """Ask for the first tokens of a reply. Return whether the server gives probabilities."""
+        """Request the first tokens of a reply. Return whether the server returns probabilities."""
         reply = self._ask([Message("user", "Hi")], parameters, cancellation, _HELLO_TOKENS)
         _, self._thinks = _without_thought(reply)
         return bool(_likeliest(reply))
 
     def _ask(self, messages: Sequence[Message], parameters: Json, cancellation: Cancellation | None, n_tokens: int) -> Json:
-        """Return a reply of `n_tokens` tokens at most, without streaming."""
+        """Return a reply of up to `n_tokens` tokens, without streaming."""
         body = {"model": self._about.model, "messages": self._messages(messages), "max_tokens": n_tokens, "temperature": 0}
         return ask(self._host, self._url, body | parameters, cancellation)
 
     def _choose(self, messages: Sequence[Message], choices: Sequence[str], options: CallOptions = QUIET) -> tuple[float, ...]:
-        """Return the probability of each of `choices` by the likeliest first tokens; 0 of those that are not among them.
+        """Return the probability of each of `choices` from the most likely first tokens; 0 for those that are not among them.
 
-        Those of a model that thinks are the first after its thought, be it an empty one that the server has ended.
+        For a model that reasons, these are the first tokens after its reasoning, even an empty one that the server has ended.
         """
         n_tokens = _CHOICE_TOKENS + (MOST_SERVER_TOKENS if self._thinks else 0)
         reply = self._ask(messages, self._extras | _LISTED, options.cancellation, n_tokens)
@@ -214,15 +214,15 @@ class ServerGenerator:
     # -- whether the server reads the whole prompt -----------------------------------------------------------------------
 
     def _check_fits(self, sent: str, max_tokens: int) -> None:
-        """Raise FbragError `prompt_too_long` for a prompt that cannot fit. It is not sent. max_tokens: of the reply."""
+        """Raise FbragError `prompt_too_long`, before sending, for a prompt that cannot fit. max_tokens: of the reply."""
         window = self._about.context_tokens
         if self._about.program and window and _n_characters(sent) > _MOST_CHARACTERS_OF_A_TOKEN * window:
             raise self._too_long(sent, max_tokens, f"its context has {window:,} tokens")
 
     def _check_read(self, sent: str, max_tokens: int, n_read: int) -> None:
-        """Warn, once, where the server seems to have read less than was sent. n_read: tokens that it says to have read.
+        """Warn once if the server seems to have read less than was sent. n_read: number of tokens that it reports as read.
 
-        Raises FbragError `prompt_too_long` where the context is known and the prompt was cut to fit it.
+        Raises FbragError `prompt_too_long` if the context is known and the prompt was truncated to fit it.
         """
         window, n_characters = self._about.context_tokens, _n_characters(sent)
         seems_cut = n_characters > _CHARACTERS_OF_A_TOKEN * n_read
@@ -238,27 +238,27 @@ class ServerGenerator:
 
     def _too_long(self, sent: str, max_tokens: int, why: str) -> FbragError:
         enough = 2 ** math.ceil(math.log2(_most_tokens(sent) + max_tokens))
-        hint = f"{_LONGER[self._about.program].format(tokens=enough)}, or read less (--recall, --select, --budget; no --more)"
-        return self._host.error(f"the prompt is too long for it: {why}", hint, "prompt_too_long")
+        hint = f"{_LONGER[self._about.program].format(tokens=enough)}, or lower --select or --recall and drop --more"
+        return self._host.error(f"the prompt is too long: {why}", hint, "prompt_too_long")
 
 
 def escape_special_tokens(text: str) -> str:
-    """Return `text` with a space after the first character of each marker: `< |im_end|>` reads alike, and is no marker."""
+    """Return `text` with a space after the first character of each marker: `< |im_end|>` looks alike, but is not a marker."""
     return _MARKER.sub(lambda found: f"{found.group()} ", text)
 
 
 def _most_tokens(text: str) -> int:
-    """Return a guess at the number of tokens of a text that is rather too high."""
+    """Return a high estimate of the number of tokens in a text."""
     return math.ceil(len(text.encode("utf-8", "replace")) / _BYTES_OF_A_TOKEN)
 
 
 def _n_characters(text: str) -> int:
-    """Return the number of characters of a text, a run of white space counted as one."""
+    """Return the number of characters in a text, counting a run of white space as one."""
     return len(" ".join(text.split()))
 
 
 def _without_thought(reply: Json) -> tuple[str, bool]:
-    """Return the answer in a whole reply, and whether the model has thought. A reply of another shape has neither."""
+    """Return the answer in a complete reply, and whether the model has reasoned. For a reply of another shape, "" and False."""
     thoughts = ReasoningParser(COMMON_TAGS)
     try:
         found = said(reply)[:1]
@@ -269,9 +269,10 @@ def _without_thought(reply: Json) -> tuple[str, bool]:
 
 
 def _likeliest(reply: Json, answer: str = "", *, thinks: bool = False) -> list[tuple[str, float]]:
-    """Return the likeliest tokens with which an answer begins, in lower case and without a space, and their probabilities.
+    """Return the most likely first tokens of an answer, in lower case and without spaces, with their probabilities.
 
-    They are the first of the reply, or those behind a thought. thinks: without a thought before the answer there are none.
+    They are the first tokens of the reply, or those after its reasoning. thinks: whether the result is empty without reasoning
+    before the answer.
     """
     try:
         tokens = reply["choices"][0]["logprobs"]["content"]
@@ -283,7 +284,7 @@ def _likeliest(reply: Json, answer: str = "", *, thinks: bool = False) -> list[t
 
 
 def _place(answer: str, tokens: Sequence[str]) -> int | None:
-    """Return the last place from which on the tokens are the answer, None where there is none."""
+    """Return the last position from which the tokens make up the answer, None if there is none."""
     text, starts = "".join(tokens), list(accumulate(map(len, tokens), initial=0))
     begin = text.rfind(answer)
     place = bisect_right(starts, begin) - 1

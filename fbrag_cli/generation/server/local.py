@@ -1,6 +1,6 @@
-"""The models of the servers that already run on this machine: Ollama, LM Studio, llama.cpp's own.
+"""Finds the models of servers that run on this machine: Ollama, LM Studio, llama.cpp's own.
 
-Each is asked for its models by one GET at the port on which it listens by default. No text of the user is sent, and no key.
+Each is asked for its models by one GET at its default port. Neither the user's text nor a key is sent.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from fbrag_cli.generation.server.about import entries, is_called, some
 from fbrag_cli.generation.server.address import LOCAL, Address, is_in_cloud
 from fbrag_cli.generation.server.client import Endpoint, asked, run
 
-_SECONDS = 1.0  # for all servers, which are asked at once
+_SECONDS = 1.0  # for all servers, which are asked in parallel
 _MOST_NAMED = 6
-_START = "start Ollama, LM Studio or llama-server, name a server's address (http://host:port/v1#name), or: fbrag models pull"
-# Models that turn text into vectors or rank it. They cannot chat, and the list does not say which they are.
+_START = "start Ollama, LM Studio or llama-server, use a server's URL (http://host:port/v1#model), or: fbrag models pull"
+# Embedding and ranking models. They cannot chat, and lists do not mark them.
 _NO_CHAT = re.compile(r"embed|rerank|minilm|(^|[/_-])(bge|gte|e5)([._:-]|$)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
 class LocalModel:
-    """A model that chats, at a server of this machine. program: the one that listens at this port by default."""
+    """A chat model on a server on this machine. program: the server whose default port this is."""
 
     program: str
     port: int
@@ -34,12 +34,12 @@ class LocalModel:
 
     @property
     def address(self) -> str:
-        """The model for `--large`, as "http://127.0.0.1:11434/v1#qwen3:4b"."""
+        """The model for `--large`, such as "http://127.0.0.1:11434/v1#qwen3:4b"."""
         return f"http://127.0.0.1:{self.port}/v1#{quote(self.name, safe='/:@+')}"
 
     @property
     def described(self) -> str:
-        """The model for people, as "Ollama at 127.0.0.1:11434 (qwen3:4b)"."""
+        """The model in messages, such as "Ollama at 127.0.0.1:11434 (qwen3:4b)"."""
         return f"{self.program} at 127.0.0.1:{self.port} ({self.name})"
 
 
@@ -50,7 +50,7 @@ def ports(environ: Mapping[str, str]) -> dict[str, int]:
 
 
 def find(environ: Mapping[str, str], cancellation: Cancellation | None = None) -> list[LocalModel]:
-    """Return the models that chat on this machine, as its servers list them, after a second at most."""
+    """Return the chat models on this machine, as listed by its servers, within a second."""
     return run(_find(ports(environ)), cancellation)
 
 
@@ -61,16 +61,16 @@ async def _find(where: Mapping[str, int]) -> list[LocalModel]:
     return [
         LocalModel(program, port, name)
         for (program, port), reply in listed
-        if not isinstance(reply, BaseException)  # whatever is there, or is not
+        if not isinstance(reply, BaseException)  # nothing, or another program, may be listening
         for name, _ in entries(reply, "data", "id")
         if not (_NO_CHAT.search(name) or is_in_cloud(name))
     ]
 
 
 def look(name: str, environ: Mapping[str, str], cancellation: Cancellation | None = None) -> LocalModel:
-    """Return the model that `local#name` means, or `local` where one alone is there.
+    """Return the model for `local#model`, or for `local` if there is only one.
 
-    Raises FbragError `model_missing` where there is none, or several.
+    Raises FbragError `model_missing` if there is none, or `local` is ambiguous.
     """
     every, asked = find(environ, cancellation), unquote(name.partition("#")[2])
     found = [each for each in every if not asked or is_called(asked, each.name)]
@@ -78,15 +78,15 @@ def look(name: str, environ: Mapping[str, str], cancellation: Cancellation | Non
         return found[0]
     if not every:
         tried = ", ".join(f"{port} ({program})" for program, port in ports(environ).items())
-        raise FbragError("model_missing", f"{LOCAL}: found no server with a chat model on the ports {tried}", _START)
-    what = f"there are {len(found)} models:" if found else f"there is no model {asked}, but"
+        raise FbragError("model_missing", f"{LOCAL}: no server with a chat model found on ports {tried}", _START)
+    what = f"found {len(found)} models:" if found else f"unknown model {asked}; available:"
     others = found or every
-    hint = f"name one of them: {' '.join(each.address for each in others[:_MOST_NAMED])}"
+    hint = f"use one of them: {' '.join(each.address for each in others[:_MOST_NAMED])}"
     raise FbragError("model_missing", f"{LOCAL}: {what} {listed(others)}", hint)
 
 
 def listed(models: Sequence[LocalModel]) -> str:
-    """Return the models by their servers, as "Ollama at 127.0.0.1:11434 (a, b); LM Studio at 127.0.0.1:1234 (c)"."""
+    """Return the models by server, such as "Ollama at 127.0.0.1:11434 (a, b); LM Studio at 127.0.0.1:1234 (c)"."""
     servers: dict[str, list[str]] = {}
     for each in models:
         servers.setdefault(f"{each.program} at 127.0.0.1:{each.port}", []).append(each.name)
@@ -94,6 +94,6 @@ def listed(models: Sequence[LocalModel]) -> str:
 
 
 def options(models: Sequence[LocalModel]) -> str:
-    """Return the options that use the first of these models, as "--large local --small local"."""
+    """Return the options that use the first of these models, such as "--large local --small local"."""
     name = LOCAL if len(models) == 1 else models[0].address
     return f"--large {name} --small {name}"

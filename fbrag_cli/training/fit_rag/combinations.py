@@ -1,6 +1,6 @@
-"""FIT-RAG's labels of combinations: from which windows together does the model answer rightly? The detector learns from them.
+"""FIT-RAG's labels of combinations: from which windows together the model answers correctly. The detector is trained on them.
 
-Of the questions for training only those count that the model answers from all windows and not from none (section 4.4).
+Training uses only questions that the model answers from all windows, but not from none (section 4.4).
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ from fbrag_cli.training.rows import GoldQuestion, Pool
 Labels = NDArray[np.float32]
 
 SCHEMA = "fbrag.combination/1"
-#: The first so many windows, which are what the search will meet.
-PREFIXES = (10, 7, 5, 3, 2, 1)  # the longest first: the others begin alike, and are not read again
-#: Random combinations of a question: drawn of each size, kept in all.
+#: Prefixes: numbers of first windows, as the search takes them.
+PREFIXES = (10, 7, 5, 3, 2, 1)  # longest first: the others begin with the same text, which is then not read again
+#: Random combinations per question: drawn per size, kept in total.
 SIZES, DRAWN, KEPT = (2, 3, 5), 4, 6
-#: Share of common windows up to which a combination counts as another one.
+#: Share of common windows up to which a combination counts as different.
 _ALIKE = 0.6
 
-CombinationKey = tuple[str, str, tuple[int, ...]]  # data set, question, windows
+CombinationKey = tuple[str, str, tuple[int, ...]]  # dataset, question, windows
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A question with its windows, best first, and their labels (n_windows, 2). candidates: labels of the chunks that the windows
-    were chosen from (n_candidates, 2)."""
+    """A question with its windows, best first, and their labels (n_windows, 2). candidates: labels of the chunks from which the
+    windows were chosen (n_candidates, 2)."""
 
     question: GoldQuestion
     windows: tuple[Passage, ...]
@@ -52,7 +52,7 @@ class Case:
 
 
 def case_of(question: GoldQuestion, pool: Pool, parts: FitRagParts, large: Generator) -> Case:
-    """Return the windows that the method finds for a question."""
+    """Return the case of a question, with the windows that the method finds."""
     collection = pool.of(question.group)
     tools = Tools(
         corpus=collection.corpus,
@@ -73,7 +73,7 @@ def case_of(question: GoldQuestion, pool: Pool, parts: FitRagParts, large: Gener
 def combinations(case: Case, parts: FitRagParts) -> list[tuple[int, ...]]:
     """Return random combinations of the windows of a case, each in rank order.
 
-    Of each size the skyline is kept: the combinations that no other of that size exceeds in both labels of its whole text.
+    For each size the skyline is kept: the combinations that no other of that size dominates in both labels of the joined text.
     """
     random = Random(f"{case.question.dataset} {case.question.id}")
     kept: list[tuple[int, ...]] = []
@@ -87,7 +87,7 @@ def combinations(case: Case, parts: FitRagParts) -> list[tuple[int, ...]]:
 
 
 def skyline(scores: Labels) -> list[int]:
-    """Return the rows of (n, 2) that no other row exceeds: none is at least as good in both columns and better in one."""
+    """Return the rows of (n, 2) that no other row dominates, that is, is at least as good in both columns and better in one."""
     return [i for i, own in enumerate(scores) if not (np.all(scores >= own, axis=1) & np.any(scores > own, axis=1)).any()]
 
 
@@ -97,12 +97,12 @@ def _alike(one: Iterable[int], other: Iterable[int]) -> bool:
 
 
 def key_of(row: Row) -> CombinationKey:
-    """Return the key of the combination whose reply a row holds."""
+    """Return the key of the combination whose reply is in a row."""
     return row["dataset"], row["question"], tuple(row["windows"])
 
 
 def telling(rows: Iterable[Row]) -> list[Row]:
-    """Return the rows that the detector learns from, or is checked on. Questions for training with one row are left out."""
+    """Return the rows for training or checking the detector. Training questions with a single row are dropped."""
     rows = list(rows)
     counts = Counter(key_of(row)[:2] for row in rows)
     return [row for row in rows if row["dev"] or counts[key_of(row)[:2]] > 1]
@@ -117,11 +117,11 @@ def rows_of(
     *,
     right_alone: bool,
 ) -> Iterator[Row]:
-    """Yield the rows of a case. before: rows of an earlier run by their keys, which are yielded again. right_alone: whether the
-    model answers rightly without windows.
+    """Yield the rows of a case. before: rows of an earlier run by key, which are yielded again. right_alone: whether the model
+    answers correctly without windows.
 
-    A question for checking has all its prefixes. One for training that the model answers alone, or not from all windows, has
-    one row only.
+    A question for checking has all its prefixes. A training question that the model answers alone, or not from all windows, has
+    only one row.
     """
     question, n = case.question, len(case.windows)
 

@@ -1,4 +1,4 @@
-"""FIT-RAG's eligible augmentation detector: a small network that learns when the windows that were taken are enough."""
+"""FIT-RAG's eligible augmentation detector: a small network that learns when the selected windows are enough."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from fbrag_cli.storage.rows import Row
 
 Array = NDArray[np.float32]
 
-#: Widths of the layers: the paper gives their number, four.
+#: Widths of the layers. The paper only gives their number, four.
 WIDTHS = (64, 32, 16, 1)
 DROPOUT, RATE, EPOCHS, PATIENCE, BATCH = 0.1, 1e-3, 100, 10, 64
-#: The paper's threshold, and those to choose from.
+#: The paper's threshold, and the thresholds to choose from.
 PAPERS = 0.5
 _THRESHOLDS = tuple(round(0.02 * i, 2) for i in range(1, 51))
 
 
 @dataclass(frozen=True, slots=True)
 class TrainedDetector:
-    """tensors: `detector.N.weight` and `.bias`. threshold: see `threshold_of`. report: counts, losses and what the search does
-    to the questions for checking."""
+    """A trained detector. tensors: `detector.N.weight` and `.bias`. threshold: see `threshold_of`. report: counts, losses, and
+    the results of the search on the questions for checking."""
 
     tensors: dict[str, Array]
     threshold: float
@@ -36,7 +36,7 @@ def fit(rows: Sequence[Row], *, seed: int = 0) -> TrainedDetector:
     """Train the detector on rows of combinations (`fit_rag_combinations`). Raises ValueError without rows of both labels."""
     train, dev = ([row for row in rows if row["dev"] == is_dev] for is_dev in (False, True))
     if {row["right"] for row in train} != {True, False} or not dev:
-        raise ValueError("the detector needs combinations that are enough, others that are not, and questions for checking")
+        raise ValueError("the detector needs sufficient and insufficient combinations, and questions for checking")
     tensors, losses, best = _trained(*_arrays(train), *_arrays(dev), seed=seed)
     detector = Detector.of(tensors, threshold=PAPERS)
     threshold, searched = threshold_of(dev, detector)
@@ -51,15 +51,15 @@ def fit(rows: Sequence[Row], *, seed: int = 0) -> TrainedDetector:
 
 
 def threshold_of(rows: Sequence[Row], detector: Detector) -> tuple[float, dict[str, float]]:
-    """Return the threshold with the best accuracy, of several that which takes the fewest windows, and what the search does.
+    """Return the threshold with the best accuracy (among equals, with the fewest windows), and the results of the search.
 
-    rows: those of questions for checking, each with all its prefixes. The report has accuracy (percent) and mean_windows (of a
-    question) of the search, and the same at the paper's threshold; accuracy_whole is that of all windows.
+    rows: of questions for checking, each with all its prefixes. The report has accuracy (percent) and mean_windows (per question)
+    of the search, and the same at the paper's threshold; accuracy_whole is the accuracy with all windows.
     """
     cases = list(_searches(rows, detector).values())
 
     def reached(threshold: float) -> tuple[float, float]:
-        """Return the accuracy, and minus the mean number of windows."""
+        """Return the accuracy, and the negative mean number of windows."""
         taken = [_stop(probabilities, threshold) for probabilities, _ in cases]
         accuracy = 100 * float(np.mean([right[n] for n, (_, right) in zip(taken, cases, strict=True)]))
         return accuracy, -1 - float(np.mean(taken))
@@ -77,7 +77,8 @@ def threshold_of(rows: Sequence[Row], detector: Detector) -> tuple[float, dict[s
 
 
 def right_at_stop(rows: Sequence[Row], detector: Detector) -> dict[tuple[str, str], bool]:
-    """Return for each question for checking whether the reply is right where the search stops. rows: as for `threshold_of`."""
+    """Return, for each question for checking, whether the reply is right at the point where the search stops. rows: as for
+    `threshold_of`."""
     return {key: right[_stop(each, detector.threshold)] for key, (each, right) in _searches(rows, detector).items()}
 
 
@@ -109,7 +110,7 @@ def _arrays(rows: Sequence[Row]) -> tuple[Array, Array]:
 
 
 def _trained(x: Array, y: Array, x_dev: Array, y_dev: Array, *, seed: int) -> tuple[dict[str, Array], list[list[float]], int]:
-    """Return the tensors of the epoch with the lowest loss on the rows for checking, all losses (train, dev) and that epoch."""
+    """Return the tensors of the epoch with the lowest dev loss, all losses (train, dev), and that epoch."""
     import torch
 
     torch.manual_seed(seed)

@@ -1,6 +1,6 @@
-"""FIT-RAG's labels of a passage: whether it holds the answer, and whether the model answers rightly from it alone.
+"""FIT-RAG's labels of a passage: whether it contains the answer, and whether the model answers correctly from only this passage.
 
-A label is a row of a file, made once for a language model, and kept: all other stages take minutes, this one hours.
+Labels are rows of a file, made once per language model: this takes hours, all other stages take minutes.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from fbrag_cli.training.fit_rag.pairs import Pair
 from fbrag_cli.training.rows import GoldQuestion, Material, Passage, Pool
 
 SCHEMA = "fbrag.label/1"
-#: Passages of a question that are labelled, and how many of them may hold the answer (FIT-RAG.md, 2.2: ours).
+#: Passages to label per question, and how many of them may contain the answer (our choice: FIT-RAG.md, 2.2).
 PASSAGES, WITH_ANSWER = 8, 3
-#: Among so many of the nearest, as in the paper (section 4.2). Farther away an answer stands in a passage by chance.
+#: Number of best-matching passages to choose from, as in the paper (section 4.2). Lower ones contain the answer by chance.
 NEAREST = 50
-#: Tokens of a reply: the answer alone.
+#: Tokens of a reply, which is only the answer.
 REPLY_TOKENS = 32
 
-TrialKey = tuple[str, str, tuple[str, ...]]  # data set, question, passages
+TrialKey = tuple[str, str, tuple[str, ...]]  # dataset, question, passages
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """A reply to make: from some passages, or from none."""
+    """A reply to make, from some passages or from none."""
 
     question: GoldQuestion
     passages: tuple[Passage, ...]
@@ -43,11 +43,11 @@ class Trial:
 
 
 def split_questions(questions: Sequence[GoldQuestion], limit: int | None) -> tuple[list[GoldQuestion], list[GoldQuestion]]:
-    """Return the questions for the scorer and those for the detector. Both have the questions for checking.
+    """Return the questions for the scorer and those for the detector. Both include the questions for checking.
 
-    Of each data set the scorer has the first `limit` for training, at most two thirds (None: two thirds), the detector as many of
-    those that follow; for checking a quarter of `limit` (None: all). What the scorer was trained on it scores too well to teach
-    the detector.
+    From each dataset, the scorer gets the first `limit` training questions, up to two thirds (None: two thirds), and the detector
+    as many of the next; for checking, both get a quarter of `limit` (None: all). They must not share training questions, because
+    the scorer scores those too well to train the detector.
     """
     by_set: dict[tuple[str, bool], list[GoldQuestion]] = {}
     for each in questions:
@@ -67,8 +67,8 @@ def split_questions(questions: Sequence[GoldQuestion], limit: int | None) -> tup
 
 
 def trials_of(pool: Pool, questions: Iterable[GoldQuestion], others: Iterable[GoldQuestion]) -> Iterator[Trial]:
-    """Yield, for each question, the reply without a passage and those with one of its candidates; for each of the others the
-    reply without a passage. Questions of stories, and those whose answers stand in many texts by chance, have none."""
+    """Yield, for each question, the trial without a passage and one trial per candidate; for each of the others only the trial
+    without a passage. Questions about stories, and those whose answers many texts contain by chance, have none."""
     seen = set()
     for question in questions:
         if question.is_telling:
@@ -81,15 +81,16 @@ def trials_of(pool: Pool, questions: Iterable[GoldQuestion], others: Iterable[Go
 
 
 def by_passage(trials: Iterable[Trial]) -> list[Trial]:
-    """Return the trials of each passage one after the other, those without a passage last.
+    """Return the trials grouped by passage, those without a passage last.
 
-    A prompt begins with its passage, which is then read once for all questions.
+    A prompt begins with its passage, so the passage is read once for all questions.
     """
     return sorted(trials, key=lambda trial: (not trial.passages, [each.id for each in trial.passages]))
 
 
 def nearest_candidates(pool: Pool, question: GoldQuestion) -> list[Passage]:
-    """Return the passages of a question to label, nearest first, from the nearest ones and its evidence; [] without a group."""
+    """Return the passages to label for a question, best match first, from the best matches and its evidence; [] without a
+    group."""
     if not question.group:
         return []
     found = pool.ranked(question)
@@ -98,7 +99,7 @@ def nearest_candidates(pool: Pool, question: GoldQuestion) -> list[Passage]:
 
 
 def candidates(question: GoldQuestion, nearest_first: Sequence[Passage]) -> list[Passage]:
-    """Return the passages to label, nearest first: up to three that hold the answer, the others the nearest that do not."""
+    """Return the passages to label, best match first: up to three with the answer, and the best matches without it."""
     having: list[Passage] = []
     lacking: list[Passage] = []
     for passage in nearest_first:
@@ -112,10 +113,10 @@ def candidates(question: GoldQuestion, nearest_first: Sequence[Passage]) -> list
 
 
 def labels(trials: Iterable[Trial], large: Generator, listener: Listener, at_once: int = 1) -> Iterator[dict[str, Any]]:
-    """Yield the row of each trial, in order. at_once: replies that are made in common batches. Above 1 rounding depends on the
-    others in a batch, so that a run that was stopped may go on with other replies.
+    """Yield the row of each trial, in order. at_once: replies to make in shared batches. Above 1, rounding depends on the batch,
+    so a resumed run may get different replies.
 
-    `right` of a row with one passage is LLM_Prefer: the greedy reply from it holds a gold answer.
+    `right` in a row with one passage is LLM_Prefer: the greedy reply from it contains a gold answer.
     """
 
     def label(trial: Trial, own: Listener) -> dict[str, Any]:
@@ -137,24 +138,24 @@ def labels(trials: Iterable[Trial], large: Generator, listener: Listener, at_onc
 
 
 def reply_of(large: Generator, texts: Sequence[str], question: str, options: CallOptions) -> str:
-    """Return the model's greedy reply to a question from some texts, or from none."""
+    """Return the model's greedy reply to a question, from some texts or from none."""
     messages = answer_messages(texts, question) if texts else question_messages(question)
     return large.generate(messages, 1, Sampling(REPLY_TOKENS, temperature=0, seed=0), options).samples[0].text.strip()
 
 
 def head(model: str, material: Material) -> dict[str, Any]:
-    """Return the row that begins a file of labels: what all of them depend on."""
+    """Return the first row of a file of labels: everything on which they depend."""
     settings = {"passages": PASSAGES, "with_answer": WITH_ANSWER, "nearest": NEAREST, "reply_tokens": REPLY_TOKENS}
     return {"schema": SCHEMA, "kind": "run", "model": model, "data": dict(material.sha256), **settings}
 
 
 def key_of(row: Row) -> TrialKey:
-    """Return the key of the trial whose reply a row holds."""
+    """Return the key of the trial whose reply is in a row."""
     return row["dataset"], row["question"], tuple(row["passages"])
 
 
 def count_pairs(rows: Iterable[Row]) -> Counter[tuple[bool, bool]]:
-    """Return how many single passages have each pair of labels: Has_Answer and LLM_Prefer."""
+    """Return the number of single passages for each pair of labels (Has_Answer, LLM_Prefer)."""
     return Counter((bool(row["has_answer"][0]), bool(row["right"])) for row in rows if len(row["passages"]) == 1)
 
 
@@ -163,15 +164,15 @@ def described(counts: Counter[tuple[bool, bool]]) -> str:
     both, neither, has, leads = (counts[pair] for pair in ((True, True), (False, False), (True, False), (False, True)))
     total = sum(counts.values())
     return (
-        f"of {plural(total, 'passage')}: {both:,} hold the answer and lead to it, {neither:,} neither, {has:,} hold it only, "
-        f"{leads:,} lead to it only ({100 * (has + leads) / max(1, total):.0f} % mismatched)"
+        f"{plural(total, 'passage')}: {both:,} contain the answer and lead to it, {neither:,} neither, {has:,} only contain it, "
+        f"{leads:,} only lead to it ({100 * (has + leads) / max(1, total):.0f}% mismatched)"
     )
 
 
 def pairs_of(questions: Iterable[GoldQuestion], pool: Pool, rows: Iterable[Row]) -> list[Pair]:
-    """Return the pairs of each question and its candidates, with the labels of rows; LLM_Prefer is None where no reply was made.
+    """Return the pairs of each question and its candidates, with the labels from rows; LLM_Prefer is None if there is no reply.
 
-    Questions whose answers stand in many texts by chance have no pairs.
+    Questions whose answers many texts contain by chance have no pairs.
     """
     right = {key_of(row): bool(row["right"]) for row in rows}
     found = []

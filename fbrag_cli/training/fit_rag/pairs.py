@@ -1,5 +1,5 @@
-"""Pairs of a question and a text with their labels: their kinds, split and batches, the weight w between the kinds, and how well
-logits fit them."""
+"""Labeled pairs of a question and a text: their kinds, split and batches, the weight w between the kinds, and the measures of
+logits."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ VALIDATION_SHARE = 0.1  # of the training questions
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A question and a text. prefers: LLM_Prefer, None where it is not known. dev: for checking, not for training."""
+    """A question and a text. prefers: LLM_Prefer, None if unknown. dev: for checking, not for training."""
 
     question: str
     text: str
@@ -30,14 +30,14 @@ class Pair:
 
 
 class PairKind(IntEnum):
-    """MATCHED: both labels are equal. MISMATCHED: they differ. ONE_LABEL: LLM_Prefer is not known."""
+    """MATCHED: both labels are equal. MISMATCHED: they differ. ONE_LABEL: LLM_Prefer is unknown."""
 
     MATCHED = 0
     MISMATCHED = 1
     ONE_LABEL = 2
 
 
-#: Pairs of each kind that a batch holds at least, where there are any.
+#: Minimum number of pairs of each kind in a batch, if there are any.
 _LEAST = {PairKind.MATCHED: 1, PairKind.MISMATCHED: 2, PairKind.ONE_LABEL: 1}
 
 
@@ -49,8 +49,8 @@ def kind_of(pair: Pair) -> PairKind:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """Positions of pairs. train: the paper's D_t. validation: its D_v, from which only the weight w is learnt. dev: for the
-    choice of the epoch, and what is reported. No question is in two of them, if its pairs agree on `dev`."""
+    """Positions of pairs. train: the paper's D_t. validation: its D_v, from which only the weight w is learned. dev: for choosing
+    the epoch and for the report. No question is in two of them, if its pairs agree on `dev`."""
 
     train: tuple[int, ...]
     validation: tuple[int, ...]
@@ -58,7 +58,7 @@ class Split:
 
 
 def split(pairs: Sequence[Pair], seed: int) -> Split:
-    """Set a tenth of the training questions apart for validation, drawn by the seed."""
+    """Set aside a random tenth of the training questions for validation, drawn with the seed."""
     questions = sorted({pair.question_id for pair in pairs if not pair.dev})
     order = np.random.default_rng(seed).permutation(len(questions))
     apart = {questions[i] for i in order[: round(VALIDATION_SHARE * len(questions))]}
@@ -68,13 +68,12 @@ def split(pairs: Sequence[Pair], seed: int) -> Split:
 
 
 class Batches:
-    """Stratified batches of pairs: each holds the same number of each kind, about the kind's share, of mismatched at least two.
+    """Stratified batches of pairs: each has a fixed number of pairs per kind, about its share, and at least two mismatched ones.
 
-    The mean of a kind's values in a batch, times the share of the kind, has as its expectation their sum over the kind, divided
-    by the number of all pairs. Batch k depends on the seed and k only, so that a stopped run goes on with the same ones.
+    The mean over a kind in a batch, times the kind's share, has as its expectation the sum over the kind divided by the number of
+    all pairs. Batch k depends only on the seed and k, so a resumed run has the same batches.
 
-    positions: positions of the pairs, by kind. quotas: number of pairs of each kind in a batch. shares: share of each kind in all
-    pairs.
+    positions: positions of the pairs, by kind. quotas: pairs per kind in a batch. shares: share of each kind in all pairs.
     """
 
     def __init__(self, pairs: Sequence[Pair], positions: Sequence[int], size: int, seed: int) -> None:
@@ -91,7 +90,7 @@ class Batches:
         return {kind: self.drawn(kind, k, quota) for kind, quota in self.quotas.items()}
 
     def drawn(self, kind: PairKind, k: int, n: int) -> list[int]:
-        """Return the k-th `n` positions of a kind: all are drawn once, in random order, before one is drawn again."""
+        """Return the k-th `n` positions of a kind. All are drawn once, in random order, before any is drawn again."""
         own = self.positions[kind]
         turns = range(k * n // len(own), ((k + 1) * n - 1) // len(own) + 1)
         orders = {turn: np.random.default_rng([self._seed, kind, turn]).permutation(len(own)) for turn in turns}
@@ -99,7 +98,7 @@ class Batches:
 
 
 def _quotas(counts: Mapping[PairKind, int], size: int) -> dict[PairKind, int]:
-    """Return how many pairs of each kind a batch of `size` (8 at least) holds; what rounding leaves is the largest kind's."""
+    """Return the number of pairs per kind in a batch of `size` (at least 8). The largest kind gets the rounding remainder."""
     total = sum(counts.values())
     quotas = {kind: max(_LEAST[kind], round(size * n / total)) for kind, n in counts.items()}
     if quotas:
@@ -108,8 +107,8 @@ def _quotas(counts: Mapping[PairKind, int], size: int) -> dict[PairKind, int]:
 
 
 def label_counts(pairs: Sequence[Pair], positions: Sequence[int]) -> dict[str, int]:
-    """Return how many pairs there are of each combination of labels: "1,0" has the answer, and the model does not answer from it;
-    "1,-" has it, and the other is not known."""
+    """Return the number of pairs for each combination of labels: "1,0" contains the answer, but the model does not answer from
+    it; "1,-" contains it, and the other label is unknown."""
     chosen = [pairs[i] for i in positions]
     labels = (f"{each.has_answer:d},{'-' if each.prefers is None else f'{each.prefers:d}'}" for each in chosen)
     return dict(sorted(Counter(labels).items()))
@@ -117,9 +116,9 @@ def label_counts(pairs: Sequence[Pair], positions: Sequence[int]) -> dict[str, i
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DevMetrics:
-    """loss: balanced, the mean of `matched` and `mismatched`, as far as there are such pairs; where no pair has both labels, that
-    of Has_Answer alone. matched, mismatched: binary cross-entropy a pair, summed over both labels. auc_answer, auc_prefers: 0..1,
-    0.5 by chance. None where there are no such pairs, or all have the same label."""
+    """Measures on dev pairs. loss: balanced, the mean of `matched` and `mismatched` if there are such pairs; if no pair has both
+    labels, that of Has_Answer. matched, mismatched: binary cross-entropy per pair, summed over both labels. auc_answer,
+    auc_prefers: 0 to 1, 0.5 by chance. None if there are no such pairs, or all have the same label."""
 
     loss: float
     matched: float | None
@@ -134,7 +133,7 @@ class DevMetrics:
 
 
 def measure(pairs: Sequence[Pair], logits: NDArray[np.float32]) -> DevMetrics:
-    """Compare logits, float32 `(len(pairs), 2)`, with the labels. pairs: at least one."""
+    """Measure logits, float32 `(len(pairs), 2)`, against the labels. pairs: at least one."""
     labels = np.array([[pair.has_answer, bool(pair.prefers)] for pair in pairs])
     kinds = np.array([kind_of(pair) for pair in pairs])
     z = logits.astype(np.float64)
@@ -154,14 +153,14 @@ def measure(pairs: Sequence[Pair], logits: NDArray[np.float32]) -> DevMetrics:
 
 # -- the weight w -------------------------------------------------------------------------------------------------------------
 
-# The weight w between matched and mismatched pairs, learnt by hypergradient descent (FIT-RAG, section 4.2.2).
+# The weight w between matched and mismatched pairs, learned by hypergradient descent (FIT-RAG, section 4.2.2).
 #
 # Training loss: L_t = w L_mat + (1 - w) L_mis, each a sum over its kind divided by the number of all pairs. A step of
 # gradient descent gives θ_k = θ - η (w g_mat + (1 - w) g_mis), so that ∂θ_k/∂w = -η (g_mat - g_mis). The paper's equations 9
 # and 10 and its algorithm 2 lack that minus: w then runs away from the lowest validation loss (measured, FIT-RAG.md 2.2).
 #
-# Ours: a pair whose LLM_Prefer is not known is of neither kind. Its loss, that of Has_Answer alone, is trained on with the
-# weight 0.5, which all pairs have before w moves: L_t = w L_mat + (1 - w) L_mis + 0.5 L_one.
+# Our addition: a pair whose LLM_Prefer is unknown is of neither kind. Its loss, only on Has_Answer, has the weight 0.5,
+# which all pairs have before w moves: L_t = w L_mat + (1 - w) L_mis + 0.5 L_one.
 
 Vector = NDArray[Any]
 
@@ -180,14 +179,15 @@ def slope(u_mat: Vector, u_mis: Vector, g_mat: Vector, g_mis: Vector, rate: floa
 def direction(u_mat: Vector, u_mis: Vector, g_mat: Vector, g_mis: Vector) -> float:
     """Return `slope` with vectors of length 1, -1..1: the mean of -cos(u_mat, g_mat - g_mis) and -cos(u_mis, g_mat - g_mis).
 
-    So w moves alike whatever the learning rate and the size of the gradients, and with an optimiser that scales them (AdamW).
+    So w moves at the same rate whatever the learning rate and the size of the gradients, even with an optimizer that scales them
+    (AdamW).
     """
     length = float(np.linalg.norm(g_mat - g_mis))
     return slope(_unit(u_mat), _unit(u_mis), g_mat, g_mis, 1 / length if length else 0)
 
 
 def moved(w: float, d: float, alpha: float) -> float:
-    """Return w after one step of size `alpha` against d, kept off both ends."""
+    """Return w after one step of size `alpha` against d, kept away from 0 and 1."""
     return min(max(w - alpha * d, LOWEST), HIGHEST)
 
 

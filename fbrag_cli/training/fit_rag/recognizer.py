@@ -1,4 +1,5 @@
-"""FIT-RAG's self-knowledge recognizer: the questions whose answers the model knows, and the shares that decide (section 4.3)."""
+"""FIT-RAG's self-knowledge recognizer: questions whose answers the model knows, and the thresholds for skipping retrieval
+(section 4.3)."""
 
 from __future__ import annotations
 
@@ -14,10 +15,10 @@ from fbrag_cli.methods.fit_rag.parts import LEAST_CANDIDATES, Recognizer
 
 Array = NDArray[np.float32]
 
-#: Neighbours of a question, precision of Has_Answer at delta, and points of accuracy that retrieving nothing may cost.
+#: Neighbors of a question, precision of Has_Answer at delta, and percentage points of accuracy that skipping retrieval may cost.
 K, PRECISION, MOST_LOST = 10, 0.9, 1.0
 _SHARES = (0.0, 0.01, 0.02, 0.04, 0.06, 0.1, 0.15, 0.2)  # s_l; the paper has 0.04
-_KNOWN = tuple(round(0.1 * i, 1) for i in range(10))  # s_n, of ten neighbours; the paper has 0.55 and 0.67
+_KNOWN = tuple(round(0.1 * i, 1) for i in range(10))  # s_n, of ten neighbors; the paper has 0.55 and 0.67
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +26,7 @@ class DevQuestion:
     """A question for checking.
 
     has_answer: probabilities of its candidates (n,). embedding: (d,). alone, retrieved: whether the reply is right without a
-    document, and with the windows.
+    document and with the windows.
     """
 
     has_answer: Array
@@ -35,7 +36,8 @@ class DevQuestion:
 
 
 def delta_of(logits: Array, has_answer: NDArray[np.bool_]) -> float:
-    """Return the lowest logit above which `PRECISION` of the passages hold the answer, infinity where none is. Both: (n,)."""
+    """Return the lowest logit above which `PRECISION` of the passages contain the answer, infinity if there is none. logits,
+    has_answer: (n,)."""
     order = np.argsort(-logits, kind="stable")
     precision = np.cumsum(has_answer[order]) / np.arange(1, len(order) + 1)
     good = np.flatnonzero(precision >= PRECISION)
@@ -48,10 +50,11 @@ def delta_of(logits: Array, has_answer: NDArray[np.bool_]) -> float:
 def fit(
     embeddings: Array, right: NDArray[np.uint8], delta: float, dev: Sequence[DevQuestion]
 ) -> tuple[Recognizer, dict[str, Any]]:
-    """Return the recognizer with which most questions need no retrieval, at a loss of at most `MOST_LOST` points, and its report.
+    """Return the recognizer that skips retrieval for the most questions while losing no more than `MOST_LOST` points, and its
+    report.
 
-    embeddings: float32 (n_questions, d). right: (n_questions,). Every second question for checking chooses, and the report is of
-    the others.
+    embeddings: float32 (n_questions, d). right: (n_questions,). Every second question for checking is used to choose, the others
+    for the report.
     """
     first = Recognizer(embeddings=embeddings, right=right, k=min(K, len(right)), delta=delta, told=1.0, known=1.0)
     signs = np.array([(first.told_share(each.has_answer), first.known_share(each.embedding)) for each in dev])

@@ -1,6 +1,6 @@
-"""FIT-RAG's training of the bi-label document scorer (section 4.2, algorithm 2): pairs and their labels become `scorer.gguf`.
+"""Trains FIT-RAG's bi-label document scorer (section 4.2, algorithm 2) on labeled pairs, and writes `scorer.gguf`.
 
-The network in torch is an encoder with LoRA, its pooler, and two outputs.
+The torch network is an encoder with LoRA, its pooler, and two outputs.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ from fbrag_cli.training.stages import writing
 
 FILE, CHECKPOINT = "scorer.gguf", "scorer.checkpoint.safetensors"
 _FORMAT = "fbrag.fit-rag-checkpoint/1"
-_BY_RANK = 4  # llama.cpp's number of pooling by rank
-_RANK, _ALPHA, _DROPOUT = 16, 32, 0.05  # of LoRA: the paper's
-_AT_ONCE = 32  # pairs that are scored together, without gradients
-_COMPARED = 32  # dev pairs whose logits in llama.cpp are compared with those of torch
-_NO_PREFERENCE = 0.5  # weight of a pair whose LLM_Prefer is not known: what all pairs weigh before w is learnt
+_BY_RANK = 4  # llama.cpp's number for pooling by rank
+_RANK, _ALPHA, _DROPOUT = 16, 32, 0.05  # LoRA, as in the paper
+_AT_ONCE = 32  # pairs scored together, without gradients
+_COMPARED = 32  # dev pairs whose logits are compared between llama.cpp and torch
+_NO_PREFERENCE = 0.5  # weight of a pair whose LLM_Prefer is unknown: that of all pairs before w is learned
 
 Windows = Sequence[Sequence[int]]  # token ids of a pair: `LlamaScorer.windows`
 
@@ -57,9 +57,9 @@ Windows = Sequence[Sequence[int]]  # token ids of a pair: `LlamaScorer.windows`
 class ScorerSettings:
     """Settings of algorithm 2.
 
-    epochs: most epochs; the best one by balanced dev loss stays. batch: pairs in a step, 8 or more. rate: learning rate of AdamW.
-    alpha: most that one update moves w; 0 leaves it at 0.5. every: steps between two updates. validation: pairs of each kind in
-    an update.
+    epochs: maximum number; the one with the best balanced dev loss is kept. batch: pairs per step, at least 8. rate: learning
+    rate of AdamW. alpha: maximum change of w per update; 0 keeps it at 0.5. every: steps between updates. validation: pairs of
+    each kind per update.
     """
 
     epochs: int = 5
@@ -73,7 +73,7 @@ class ScorerSettings:
 
 @dataclass(frozen=True, slots=True)
 class Epoch:
-    """loss: mean over the steps of the estimated loss of a training pair, unweighted. dev: measures after the epoch."""
+    """An epoch. loss: mean over the steps of the estimated loss per training pair, unweighted. dev: measures after the epoch."""
 
     loss: float
     dev: DevMetrics
@@ -83,9 +83,9 @@ class Epoch:
 class TrainedScorer:
     """The scorer of the best epoch, in a file.
 
-    path: place of scorer.gguf. best: number of the best epoch, from 1. weights: course of w, first 0.5, then its value after each
-    update. labels: counts of the pairs of labels, by their use (`pairs.label_counts`). llama_difference: largest difference
-    between a logit of llama.cpp and of torch, over some dev pairs.
+    path: of scorer.gguf. best: number of the best epoch, from 1. weights: history of w, from 0.5 through its value after each
+    update. labels: counts of label pairs, by use (`pairs.label_counts`). llama_difference: largest difference between llama.cpp's
+    and torch's logits over some dev pairs.
     """
 
     path: Path
@@ -107,17 +107,17 @@ def train_scorer(
     settings: ScorerSettings | None = None,
     progress: Progress = silent,
 ) -> TrainedScorer:
-    """Train a scorer and write it to `folder`/scorer.gguf, whole or not at all. A stopped run goes on after its last epoch.
+    """Train a scorer and write it atomically to `folder`/scorer.gguf. A stopped run resumes after its last epoch.
 
-    progress: stage "train", in steps, and a note an epoch. The same pairs, settings and number of threads give the same scorer.
-    Raises FbragError `usage` where pairs for training or for checking are missing, or where `folder` holds another training's
-    checkpoint; `output` where it cannot be written.
+    progress: stage "train", in steps, and one note per epoch. The same pairs, settings and number of threads give the same
+    scorer. Raises FbragError `usage` if pairs for training or for checking are missing, or `folder` has another training's
+    checkpoint; `output` if it cannot be written.
     """
     settings = settings or ScorerSettings()
     parts = split(pairs, settings.seed)
     if not parts.train or not parts.dev:
-        what = f"{len(parts.train)} pairs are for training and {len(parts.dev)} for checking"
-        raise FbragError("usage", f"a document scorer cannot be trained: {what}", "add questions, or take a higher --limit")
+        what = f"{len(parts.train)} for training, {len(parts.dev)} for checking"
+        raise FbragError("usage", f"not enough pairs to train a document scorer: {what}", "add rows, or raise --limit")
     with stage("train", progress), torch.random.fork_rng():
         fit = _Fit(pairs, base, folder, settings)
         fit.run(progress)
@@ -125,14 +125,14 @@ def train_scorer(
 
 
 class _Fit:
-    """A run of algorithm 2, which goes on from its checkpoint. weights: the course of w."""
+    """A run of algorithm 2, which resumes from its checkpoint. weights: the history of w."""
 
     def __init__(self, pairs: Sequence[Pair], base: BaseEncoder, folder: Path, settings: ScorerSettings) -> None:
         self._pairs, self._base, self._folder, self._settings = pairs, base, folder, settings
         self._split = split(pairs, settings.seed)
         self._batches = Batches(pairs, self._split.train, settings.batch, settings.seed)
         self._validation = Batches(pairs, self._split.validation, settings.batch, settings.seed + 1)
-        self._steps = -(-len(self._split.train) // settings.batch)  # an epoch
+        self._steps = -(-len(self._split.train) // settings.batch)  # per epoch
         self._network = ScorerNetwork(base, settings.seed)
         self._windows = self._read_windows()
         parameters = self._network.parameters
@@ -144,10 +144,10 @@ class _Fit:
         self._learns_w = settings.alpha > 0 and has_both
 
     def run(self, progress: Progress) -> None:
-        """Train the epochs that the checkpoint lacks."""
+        """Train the remaining epochs."""
         total = self._settings.epochs * self._steps
         if not self._learns_w and self._settings.alpha > 0:
-            what = "there are no mismatched pairs, or no matched ones, in training or validation: the weight w stays 0.5"
+            what = "no matched or no mismatched pairs in training or validation: the weight w stays at 0.5"
             progress(Event("train", "warning", text=what))
         for epoch in range(len(self._epochs), self._settings.epochs):
             losses = []
@@ -181,11 +181,11 @@ class _Fit:
     # -- a step of algorithm 2 ---------------------------------------------------------------------------------------------
 
     def _step(self, k: int) -> float:
-        """Take one step of the optimiser, and every few steps one of w. Return an estimate of a training pair's mean loss."""
-        torch.manual_seed(self._settings.seed * 1_000_003 + k)  # of dropout: a resumed run draws the same
+        """Take one optimizer step, and every few steps update w. Return an estimate of the mean loss per training pair."""
+        torch.manual_seed(self._settings.seed * 1_000_003 + k)  # for dropout: a resumed run draws the same
         self._network.train(True)
         drawn = self._batches.batch(k)
-        # Of each kind the sum over its pairs, divided by the number of all pairs: the batch's mean times the kind's share.
+        # For each kind, the sum over its pairs divided by the number of all pairs: the batch's mean times the kind's share.
         losses = self._losses(drawn)
         parts = {kind: self._batches.shares[kind] * loss for kind, loss in losses.items()}
         if self._learns_w and (k + 1) % self._settings.every == 0:
@@ -200,7 +200,7 @@ class _Fit:
         return float(sum(part.detach() for part in parts.values()))
 
     def _take(self, gradients: Any) -> None:
-        """Take a step of the optimiser with these gradients."""
+        """Take an optimizer step with these gradients."""
         for parameter, gradient in zip(self._network.parameters.values(), gradients, strict=True):
             parameter.grad = gradient
         self._optimizer.step()
@@ -227,7 +227,7 @@ class _Fit:
 
     @property
     def _best(self) -> int:
-        """The epoch with the lowest dev loss, from 1; the earlier of two that are alike."""
+        """The epoch with the lowest dev loss, from 1; among equals, the earliest."""
         return 1 + min(range(len(self._epochs)), key=lambda i: self._epochs[i].dev.loss)
 
     def _weight(self, kind: PairKind) -> float:
@@ -236,7 +236,8 @@ class _Fit:
     # -- reading and writing -----------------------------------------------------------------------------------------------
 
     def _logits(self, positions: Sequence[int], *, exact: bool = False) -> NDArray[np.float32]:
-        """Return the logits of pairs, float32 `(len(positions), 2)`, without dropout; pairs of about equal length together."""
+        """Return the logits of pairs, float32 `(len(positions), 2)`, without dropout. Pairs of similar length are batched
+        together."""
         self._network.train(False)
         logits = np.zeros((len(positions), len(LABELS)), np.float32)
         order = sorted(range(len(positions)), key=lambda i: sum(map(len, self._windows[positions[i]])))
@@ -248,7 +249,7 @@ class _Fit:
         return logits
 
     def _read_windows(self) -> list[Windows]:
-        """Return the token ids of each pair as the runtime itself reads them, so that training meets nothing else."""
+        """Return the token ids of each pair exactly as they are read at run time."""
         with TemporaryDirectory(prefix="fbrag-") as temporary:
             with writing(Path(temporary)):
                 path = self._write(Path(temporary) / FILE)
@@ -268,14 +269,14 @@ class _Fit:
         return float(np.abs(np.array(found) - expected).max())
 
     def _key(self) -> str:
-        """Return the SHA-256 (hex) of all that the epochs depend on, beside how many there are."""
+        """Return the SHA-256 (hex) of everything that the epochs depend on, except their number."""
         settings = {name: value for name, value in asdict(self._settings).items() if name != "epochs"}
         inputs = [settings, self._base.sha256, [asdict(pair) for pair in self._pairs]]
         return sha256(repr(inputs).encode()).hexdigest()
 
 
 def _standing(record: Mapping[str, Any]) -> tuple[list[Epoch], list[float]]:
-    """Return the epochs and the course of w of a checkpoint's record."""
+    """Return the epochs and the history of w from a checkpoint's record."""
     epochs = [Epoch(each["loss"], DevMetrics(**each["dev"])) for each in record["epochs"]]
     return epochs, [float(w) for w in record["weights"]]
 
@@ -289,10 +290,11 @@ def _flat(gradients: Sequence[Tensor]) -> NDArray[np.float32]:
 
 
 class ScorerNetwork:
-    """LoRA of rank 16 on query and value; the pooler (dense and tanh) and the head (two outputs) train whole.
+    """An encoder with LoRA of rank 16 on query and value; the pooler (dense and tanh) and the head (two outputs) are fully
+    trained.
 
-    parameters: those that train, by name. It computes in bfloat16 where the CPU or the GPU does. Raises FbragError
-    `model_corrupt` where transformers cannot load the base encoder.
+    parameters: the trained ones, by name. It computes in bfloat16 if the device is fast with it. Raises FbragError
+    `model_corrupt` if transformers cannot load the base encoder.
     """
 
     def __init__(self, base: BaseEncoder, seed: int) -> None:
@@ -302,8 +304,8 @@ class ScorerNetwork:
             try:
                 encoder = BertModel.from_pretrained(base.folder, dtype=torch.float32, use_safetensors=True, local_files_only=True)
             except (OSError, RuntimeError, ValueError, SafetensorError) as error:
-                what = f"{base.folder} cannot be loaded: {error}"
-                raise FbragError("model_corrupt", what, "name another folder (--base)") from None
+                what = f"could not load {base.folder}: {error}"
+                raise FbragError("model_corrupt", what, "use another folder (--base)") from None
             lora = LoraConfig(r=_RANK, lora_alpha=_ALPHA, lora_dropout=_DROPOUT, target_modules=["query", "value"])
             self._encoder = get_peft_model(encoder, lora).to(self.device)
             self._head = torch.nn.Linear(base.width, len(LABELS)).to(self.device)
@@ -313,9 +315,9 @@ class ScorerNetwork:
         self.parameters = {name: each for name, each in modules.named_parameters() if each.requires_grad}
 
     def logits(self, windows: Sequence[Windows], *, exact: bool = False) -> Tensor:
-        """Return the logits of pairs, float32 `(len(windows), 2)`: of each label the largest of the pair's windows.
+        """Return the logits of pairs, float32 `(len(windows), 2)`: for each label, the largest over the pair's windows.
 
-        exact: in 32 bits throughout.
+        exact: compute in 32 bits throughout.
         """
         flat = [window for each in windows for window in each]
         owners = torch.tensor([i for i, each in enumerate(windows) for _ in each], device=self.device)
@@ -324,7 +326,7 @@ class ScorerNetwork:
         lengths = torch.tensor([len(window) for window in flat], device=self.device)
         mask = torch.arange(longest, device=self.device) < lengths[:, None]
         with torch.autocast(self.device, torch.bfloat16, enabled=not exact and has_bfloat16(self.device)):
-            # Token type 0 throughout: llama.cpp knows no other.
+            # Token type 0 throughout, the only one in llama.cpp.
             pooled = self._encoder(input_ids=ids, attention_mask=mask, token_type_ids=torch.zeros_like(ids)).pooler_output
             each = self._head(pooled).float()  # (n_windows, 2)
         lowest = torch.full((len(windows), len(LABELS)), -torch.inf, device=self.device)
@@ -338,7 +340,7 @@ class ScorerNetwork:
         return (losses * known).sum(dim=1)
 
     def gradients(self, loss: Tensor) -> list[Tensor]:
-        """Return the gradient of a loss by each of `parameters`; the loss can be used again."""
+        """Return the gradient of a loss with respect to each of `parameters`; the loss can be used again."""
         return list(torch.autograd.grad(loss, list(self.parameters.values()), retain_graph=True))
 
     def train(self, on: bool) -> None:
@@ -346,7 +348,7 @@ class ScorerNetwork:
         self._modules.train(on)
 
     def tensors(self) -> dict[str, NDArray[np.float32]]:
-        """Return all weights by their names in transformers' BertForSequenceClassification, LoRA merged into them."""
+        """Return all weights by their names in transformers' BertForSequenceClassification, with LoRA merged."""
         merged = deepcopy(self._encoder).merge_and_unload()
         found = {name: each for name, each in merged.state_dict().items() if each.is_floating_point()}
         found |= {f"classifier.{name}": each for name, each in self._head.state_dict().items()}

@@ -1,4 +1,4 @@
-"""The stages of `fbrag train fit-rag`, in their order. Each goes on where an earlier run was stopped."""
+"""The stages of `fbrag train fit-rag`, in order. Each resumes an earlier run."""
 
 from __future__ import annotations
 
@@ -40,23 +40,23 @@ LABELS, COMBINATIONS = "labels.jsonl", "combinations.jsonl"
 
 @dataclass(frozen=True, kw_only=True)
 class FitRagWork(Work):
-    """What the stages of FIT-RAG work with."""
+    """The inputs of FIT-RAG's stages."""
 
     settings: FitRagTraining
 
     @cached_property
     def folder(self) -> Folder:
-        """The folder that the stages fill."""
+        """The output folder of the stages."""
         return Folder(self.path, FIT_RAG)
 
     @cached_property
     def questions(self) -> tuple[list[GoldQuestion], list[GoldQuestion]]:
-        """The questions for the scorer, and those for the detector."""
+        """The questions for the scorer and for the detector."""
         return labelling.split_questions(self.material.questions, self.settings.limit)
 
     @cached_property
     def pool(self) -> Pool:
-        """The passages, and what retrieves from them."""
+        """The passages, ready for retrieval."""
         return Pool(self.material)
 
 
@@ -64,11 +64,11 @@ class FitRagWork(Work):
 
 
 def make_labels(work: FitRagWork) -> None:
-    """Make the replies that are missing in FOLDER/labels.jsonl."""
+    """Add the missing replies to FOLDER/labels.jsonl."""
     with _labels(work, restart=work.restart) as (file, before):
         trials = list(labelling.trials_of(work.pool, *work.questions))
         todo = [trial for trial in labelling.by_passage(trials) if trial.key not in before]
-        work.note(f"labels: {len(trials):,} replies, {len(todo):,} of them to make")
+        work.note(f"labels: {len(trials):,} replies, {len(todo):,} still to make")
         found = [before[trial.key] for trial in trials if trial.key in before]
         at_once = how_many_pay(work.session, Vanilla()) if work.at_once is None else work.at_once
         work.session.run_at_once(at_once)
@@ -87,11 +87,11 @@ def _labels(work: FitRagWork, *, restart: bool = False) -> Any:
 
 
 def _made_labels(work: FitRagWork) -> dict[labelling.TrialKey, Row]:
-    """Return the labels that are there. Raises FbragError `usage` without any."""
+    """Return the existing labels. Raises FbragError `usage` if there are none."""
     with _labels(work) as (_, before):
         known = {each.key for each in work.material.questions}
         if not (found := {key: row for key, row in before.items() if key[:2] in known}):
-            raise FbragError("usage", f"{work.folder.path} has no labels", "make them first: --stage labels")
+            raise FbragError("usage", f"no labels in {work.folder.path}", "make them first: --stage labels")
         return found
 
 
@@ -120,7 +120,7 @@ def make_scorer(work: FitRagWork) -> None:
         "llama_difference": trained.llama_difference,
     }
     if folder.about.get("files", {}).get(SCORER) != sha256_of(folder.path / SCORER):
-        folder.drop("detector", "recognizer")  # fitted to the logits of the scorer before
+        folder.drop("detector", "recognizer")  # trained on the logits of the previous scorer
     folder.put("scorer", inputs, report, SCORER, model=work.language_model, languages=languages_of([pair.text for pair in pairs]))
     (folder.path / CHECKPOINT).unlink(missing_ok=True)
     work.note(f"scorer: epoch {trained.best}, {trained.dev.described()}, w {trained.weights[-1]:.2f}")
@@ -134,13 +134,13 @@ def _digest(records: Iterable[Any]) -> str:
 
 
 def make_detector(work: FitRagWork) -> None:
-    """Make the replies to combinations of windows, and train the detector on them."""
+    """Make replies from combinations of windows, and train the detector on them."""
     folder, rows = work.folder, _make_combinations(work)
     inputs = {"combinations": _digest(map(dumps, rows)), "scorer": sha256_of(folder.path / SCORER)}
     try:
         fitted = fit_rag_detector.fit(rows)
     except ValueError as error:
-        raise FbragError("usage", str(error), "give more questions: more rows, or a higher --limit") from None
+        raise FbragError("usage", str(error), "add rows, or raise --limit") from None
     folder.put_tensors("detector.", fitted.tensors)
     folder.put("detector", inputs, fitted.report, FIT_RAG.tensors, detector={"threshold": fitted.threshold})
     found = fitted.report["search"]
@@ -152,34 +152,36 @@ def make_detector(work: FitRagWork) -> None:
 
 
 def _combinations(work: FitRagWork, *, making: bool = False) -> Any:
-    """Open FOLDER/combinations.jsonl. making: begin it anew where its rows come from another scorer.
+    """Open FOLDER/combinations.jsonl. making: whether to start over if its rows come from another scorer.
 
-    Raises FbragError `usage` without a scorer, and for rows of another scorer that are not made anew.
+    Raises FbragError `usage` without a scorer, and without `making` if the rows come from another scorer.
     """
     if not (scorer := work.folder.path / SCORER).exists():
-        raise FbragError("usage", f"{work.folder.path} has no scorer", "train it first: --stage scorer")
+        raise FbragError("usage", f"no scorer in {work.folder.path}", "train it first: --stage scorer")
     head = {"schema": combining.SCHEMA, "kind": "run", "model": work.language_model, "scorer": sha256_of(scorer)}
     before = work.folder.head_of(COMBINATIONS)
     is_of_another = before.get("scorer") != head["scorer"] and before == {**head, "scorer": before.get("scorer")}
     if is_of_another and not making:
-        raise FbragError("usage", f"{work.folder.path / COMBINATIONS} is of another scorer", "make them anew: --stage detector")
+        raise FbragError(
+            "usage", f"{work.folder.path / COMBINATIONS} was made with another scorer", "make it again: --stage detector"
+        )
     if is_of_another:
-        work.note("combinations: those of the scorer before are made anew")
+        work.note("combinations: starting over, because the scorer has changed")
     return work.folder.rows(COMBINATIONS, head, combining.key_of, restart=making and (work.restart or is_of_another))
 
 
 def _make_combinations(work: FitRagWork) -> list[Row]:
-    """Make the replies that are missing in FOLDER/combinations.jsonl. Return the rows of the questions for the detector."""
+    """Add the missing replies to FOLDER/combinations.jsonl. Return the rows of the questions for the detector."""
     kept = _combinations(work, making=True)
     right_alone = {key[:2]: row["right"] for key, row in _made_labels(work).items() if not key[2]}
     questions = {each.key: each for each in work.questions[1] if each.group and each.key in right_alone}
     with kept as (file, before), closing(LlamaScorer(work.folder.path / SCORER)) as scorer:
         parts = FitRagParts(scorer=scorer, detector=None, model=work.language_model, languages=())
         large, options = work.session.model(work.session.names()[1]), CallOptions(cancellation=work.listener.cancellation)
-        last = {key[0]: key[:2] for key in before}.values()  # of each data set; combinations of it may be missing
+        last = {key[0]: key[:2] for key in before}.values()  # the last question of each dataset, which may lack combinations
         whole = {key[:2] for key in before}.difference(last)
         todo = [questions[key] for key in questions if key not in whole]
-        work.note(f"combinations: of {plural(len(questions), 'question')}, {len(todo):,} of them to make")
+        work.note(f"combinations: {plural(len(questions), 'question')}, {len(todo):,} still to do")
         for question in work.progress(todo, "questions", len(questions) - len(todo), len(questions)):
             case = combining.case_of(question, work.pool, parts, large)
             for row in combining.rows_of(case, parts, large, before, options, right_alone=right_alone[question.key]):
@@ -194,20 +196,20 @@ def _make_combinations(work: FitRagWork) -> list[Row]:
 
 
 def make_recognizer(work: FitRagWork) -> None:
-    """Put together the questions whose answers the model knows, and choose the shares that decide."""
+    """Collect the questions whose answers the model knows, and choose the thresholds."""
     folder, labels = work.folder, _made_labels(work)
     questions = {each.key: each for each in work.material.questions}
     alone = {key[:2]: bool(row["right"]) for key, row in labels.items() if not key[2]}
     known = [key for key in alone if not questions[key].dev]
     with _combinations(work) as (_, rows):
         checked = {key[:2]: row for key, row in rows.items() if "candidates" in row and key[:2] in alone}
-        retrieved: dict[tuple[str, str], bool] = {}  # whether the reply is right where the detector stops
+        retrieved: dict[tuple[str, str], bool] = {}  # whether the reply is right at the point where the detector stops
         if (settings := folder.about.get("detector")) is not None:
             detector = Detector.of(read_tensors(folder.path / FIT_RAG.tensors), settings["threshold"])
             retrieved = fit_rag_detector.right_at_stop([row for row in rows.values() if row["dev"]], detector)
     if not known or not checked:
         raise FbragError(
-            "usage", f"{folder.path} has no combinations of questions for checking", "make them first: --stage detector"
+            "usage", f"no combinations of questions for checking in {folder.path}", "make them first: --stage detector"
         )
     dev_pairs = [pair for pair in labelling.pairs_of(work.questions[0], work.pool, ()) if pair.dev]
     with closing(LlamaScorer(folder.path / SCORER)) as scorer:
@@ -229,26 +231,26 @@ def make_recognizer(work: FitRagWork) -> None:
     folder.put_tensors("recognizer.", recognizer.tensors())
     inputs = {"labels": _digest(known), "scorer": sha256_of(folder.path / SCORER)}
     folder.put("recognizer", inputs, report, FIT_RAG.tensors, recognizer=recognizer.settings())
-    does = f"{100 * report['share_without_retrieval']:.0f} % of {plural(report['dev'], 'question')} need no retrieval"
+    does = f"{100 * report['share_without_retrieval']:.0f}% of {plural(report['dev'], 'question')} need no retrieval"
     if np.isinf(delta):
         precision = 100 * fit_rag_recognizer.PRECISION
-        does = f"it never speaks: at no threshold do {precision:.0f} % of what the scorer takes for answers hold one"
+        does = f"disabled: at no threshold do {precision:.0f}% of the passages that the scorer accepts contain the answer"
     work.note(f"recognizer: {report['known']:,} of {report['questions']:,} questions are known; {does}")
 
 
 def check_questions(stage: str, questions: Iterable[GoldQuestion], others: Iterable[GoldQuestion]) -> None:
-    """Raise FbragError `usage` before the work where the scorer or the detector, if it is to be made, has no questions to train
-    on, or none to check with."""
+    """Raise FbragError `usage`, before the run, if the scorer or the detector (if it is to be made) has no questions for training
+    or none for checking."""
     has_pairs = {each.dev for each in questions if each.group and (each.is_telling or (each.gold and not each.verbatim))}
     has_replies = {each.dev for each in others if each.group and each.is_telling}
     for name, having in (("scorer", has_pairs), ("detector", has_replies)):
         if stage in ("all", name) and having != {True, False}:
-            lacking = " and ".join(["none to train on"] * (False not in having) + ["none to check with"] * (True not in having))
-            what = f"of the questions that have passages and telling answers the {name} gets {lacking}"
-            raise FbragError("usage", what, "give more rows, or make single stages: --stage labels, --stage scorer")
+            lacking = " and none ".join(["for training"] * (False not in having) + ["for checking"] * (True not in having))
+            what = f"not enough questions with passages and usable answers for the {name}: none {lacking}"
+            raise FbragError("usage", what, "add rows, or run single stages: --stage labels, --stage scorer")
 
 
-#: The stages in their order, by name.
+#: The stages in order, by name.
 STAGES: Mapping[str, Callable[[FitRagWork], None]] = {
     "labels": make_labels,
     "scorer": make_scorer,

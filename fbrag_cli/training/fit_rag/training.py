@@ -1,4 +1,4 @@
-"""`fbrag train fit-rag`: its settings, and what is checked before the work."""
+"""`fbrag train fit-rag`: its settings, and its checks before the run."""
 
 from __future__ import annotations
 
@@ -14,30 +14,28 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FitRagTraining(Training):
-    """limit: number of questions of each data set for the scorer, None for all."""
+    """Trains FIT-RAG. limit: questions per dataset for the scorer, None for all."""
 
     name: ClassVar[str] = "fit-rag"
     example: ClassVar[str] = "fit-rag nq.jsonl.gz 2wikimqa.jsonl.gz --limit 400 -o fit-rag/"
     first: ClassVar[str] = "--stage --limit --base"
     is_parallel: ClassVar[bool] = True
     help: ClassVar[str] = """
-    Train FIT-RAG's scorer, detector and recognizer. In the clone: pip install -e '.[train]' (with CUDA 5.6 GB).
+    Train FIT-RAG's scorer, detector and recognizer. In your clone: pip install -e '.[train]' (5.6 GB with CUDA).
 
     \b
     Examples:
       fbrag train fit-rag nq.jsonl.gz --limit 400 -o fit-rag/ -m qwen2.5-coder-1.5b
       fbrag ask book.txt "Who sealed the chronometer box?" --method fit-rag --set fit-rag=fit-rag/
 
-    Labels take longest: replies of the model to questions with one passage each. A run that was stopped goes on where it was.
+    Labeling takes longest: the model answers each question once per passage. Interrupted runs resume.
     """
 
     output: str = folder("fit-rag")
-    stage: Literal["all", "labels", "scorer", "detector", "recognizer"] = option(
-        "all", "all, labels, scorer, detector or recognizer"
-    )
+    stage: Literal["all", "labels", "scorer", "detector", "recognizer"] = option("all", "stage to run")
     limit: int | None = option(
         None,
-        "questions of each data set for the scorer, as many for the detector, a quarter as many for checking",
+        "questions per dataset for the scorer (plus as many for the detector, and a quarter as many for checking)",
         varies="all",
         minimum=1,
         metavar="N",

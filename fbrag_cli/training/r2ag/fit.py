@@ -1,6 +1,6 @@
-"""R2AG's training (equations 7 to 9): an R2-Former whose rows help a frozen language model to the answer, and LoRA.
+"""R2AG's training (equations 7 to 9): an R2-Former whose rows help a frozen language model to answer, and optionally LoRA.
 
-A step is a few lists. A checkpoint is written after each epoch and every ten minutes; a stopped run goes on from it.
+A step is a few lists. A checkpoint is written after each epoch and every ten minutes; a stopped run resumes from it.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ Array = NDArray[np.float32]
 _FORMAT, CHECKPOINT = "fbrag.r2ag-checkpoint/1", "r2ag.checkpoint.safetensors"
 #: R2AG.md, 2.6.
 RATE, CLIP, WARM_UP, BATCH = 2e-4, 0.3, 0.03, 4
-_ENTRY = 0.58  # spread of the entries of a projection as it begins; rows are scaled to that of the token table (R2AG.md, 2.5)
+_ENTRY = 0.58  # initial spread of a projection's entries; rows are scaled to the spread of the token table (R2AG.md, 2.5)
 _BETWEEN_WRITES = 600.0  # seconds
-#: Names of the folder's tensors, and of torch's Transformer layer.
+#: Names of tensors: in the folder -> in torch's Transformer layer.
 _OF_THE_LAYER = {
     "attention.in.weight": "self_attn.in_proj_weight",
     "attention.in.bias": "self_attn.in_proj_bias",
@@ -54,10 +54,10 @@ _OF_THE_LAYER = {
 
 @dataclass(frozen=True, slots=True)
 class DevLosses:
-    """Losses of the lists for checking.
+    """Losses on the lists for checking.
 
-    answer: mean cross-entropy of the tokens of each answer. matching: mean L_QDM. auc: area under the ROC curve of the relevance,
-    over all passages; None without both labels.
+    answer: mean cross-entropy per answer token. matching: mean L_QDM. auc: area under the ROC curve of the relevance over all
+    passages; None without both labels.
     """
 
     answer: list[float]
@@ -70,7 +70,8 @@ class DevLosses:
 
 @dataclass(slots=True)
 class Standing:
-    """Where a training stands. steps: number of steps made. losses: mean loss of each epoch. dev: measures after each epoch."""
+    """The progress of a training. steps: number of steps done. losses: mean loss of each epoch. dev: measures after each
+    epoch."""
 
     steps: int = 0
     losses: list[float] = field(default_factory=list)
@@ -78,7 +79,7 @@ class Standing:
 
     @classmethod
     def of(cls, record: Mapping[str, Any]) -> Standing:
-        """Return what `asdict` made a record of."""
+        """Restore an instance from its `asdict` record."""
         return cls(record["steps"], record["losses"], [DevLosses(**each) for each in record["dev"]])
 
     def best(self, qdm_weight: float) -> int:
@@ -87,7 +88,7 @@ class Standing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenizedList:
-    """A list with what the model reads. example: the prompt with rows. plain: the same without them."""
+    """A list with its prompts. example: the prompt with rows. plain: the prompt without rows."""
 
     passages: PassageList
     example: Example
@@ -95,10 +96,10 @@ class TokenizedList:
 
 
 class R2agFit:
-    """Trains on the lists that are not for checking. model: stays as it is, but for LoRA. path: place of the checkpoint.
+    """Trains on the lists that are not for checking. model: not changed, except for LoRA. path: of the checkpoint.
 
-    n_embd: width of the model's token embeddings. deviation: standard deviation of their entries. Raises FbragError `usage`
-    where `path` is damaged or of another training.
+    n_embd: width of the model's token embeddings. deviation: standard deviation of their entries. Raises FbragError `usage` if
+    `path` is damaged or belongs to another training.
     """
 
     def __init__(
@@ -129,11 +130,11 @@ class R2agFit:
 
     @property
     def steps(self) -> int:
-        """Number of all steps of the training."""
+        """Total number of steps."""
         return self._settings.epochs * self._in_an_epoch
 
     def run(self) -> Iterator[None]:
-        """Take the steps that are left, and yield after each. Raises OSError."""
+        """Take the remaining steps, and yield after each. Raises OSError."""
         written = monotonic()
         with torch.random.fork_rng():
             while self.standing.steps < self.steps:
@@ -149,7 +150,7 @@ class R2agFit:
                 yield
 
     def plain(self) -> list[float]:
-        """Return what `DevLosses.answer` is for prompts without rows, by the model without LoRA."""
+        """Return `DevLosses.answer` for prompts without rows, from the model without LoRA."""
         self._model.train(False)
         with torch.no_grad(), self._model.untrained():
             return [
@@ -157,7 +158,7 @@ class R2agFit:
             ]
 
     def checked(self) -> DevLosses:
-        """Return the losses of the lists for checking."""
+        """Return the losses on the lists for checking."""
         self.network.eval()
         self._model.train(False)
         answer, matching, logits = [], [], []
@@ -178,11 +179,11 @@ class R2agFit:
         return -(-len(self._train) // BATCH)
 
     def _step(self, k: int) -> None:
-        """Take one step of the optimiser. Count it, and its loss in the mean of its epoch."""
+        """Take one optimizer step. Count it, and add its loss to the mean of the epoch."""
         epoch, at = divmod(k, self._in_an_epoch)
         order = Random(f"{self._settings.seed} {epoch}").sample(self._train, len(self._train))
         drawn = order[at * BATCH : (at + 1) * BATCH]
-        torch.manual_seed(self._settings.seed * 1_000_003 + k)  # of dropout: a resumed run draws the same
+        torch.manual_seed(self._settings.seed * 1_000_003 + k)  # for dropout: a resumed run draws the same
         self.network.train()
         self._model.train(True)
         for group in self._optimizer.param_groups:
@@ -208,7 +209,7 @@ class R2agFit:
         return self._model.loss(tokenized.plain if rows is None else tokenized.example, rows)
 
     def _encoded(self, tokenized: TokenizedList) -> tuple[Tensor, Tensor | None]:
-        """Return the logits of relevance, (n,), and the rows, (n, n_embd), None where none are trained."""
+        """Return the relevance logits (n,), and the rows (n, n_embd), None if no rows are trained."""
         h = self.network.encoded(torch.from_numpy(tokenized.passages.features).to(self._model.device))
         rows = None if self.network.projection is None else self.row_scale * self.network.projection(h)
         return self.network.matched(h), rows
@@ -218,7 +219,8 @@ class R2agFit:
 
 
 def _key(lists: Sequence[TokenizedList], settings: R2agTraining) -> str:
-    """Return the SHA-256 (hex) of all that the steps depend on. The number of epochs is in it, as the warm-up depends on it."""
+    """Return the SHA-256 (hex) of everything that the steps depend on, including the number of epochs, on which the warm-up
+    depends."""
     inputs: list[Any] = [settings.learnt_with]
     inputs += [(each.example, each.passages.key, each.passages.labels.tobytes(), each.passages.dev) for each in lists]
     return sha256(repr(inputs).encode()).hexdigest()
@@ -229,7 +231,7 @@ def _key(lists: Sequence[TokenizedList], settings: R2agTraining) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sizes:
-    """Defaults: the paper's."""
+    """Sizes of the network. The defaults are the paper's."""
 
     width: int = 256
     heads: int = 4
@@ -238,10 +240,10 @@ class Sizes:
 
 
 class R2FormerNetwork(nn.Module):  # type: ignore[misc]
-    """(n, n_features) -> logits of relevance (n,)."""
+    """(n, n_features) -> relevance logits (n,)."""
 
     def __init__(self, mean: Array, std: Array, max_list: int, sizes: Sizes, n_embd: int = 0) -> None:
-        """mean, std: (n_features,), of the features of all training lists. n_embd: width of the rows, 0 without any."""
+        """mean, std: (n_features,), over the features of all training lists. n_embd: width of the rows, 0 for none."""
         super().__init__()
         self.sizes = sizes
         self.register_buffer("mean", torch.from_numpy(mean))
@@ -255,11 +257,11 @@ class R2FormerNetwork(nn.Module):  # type: ignore[misc]
         )
 
     def forward(self, features: Tensor) -> Tensor:
-        """Return the logits of relevance, (n,), of a list's features (n, n_features)."""
+        """Return the relevance logits (n,) for a list's features (n, n_features)."""
         return self.matched(self.encoded(features))
 
     def matched(self, h: Tensor) -> Tensor:
-        """Return the logits of relevance, (…, n), of H."""
+        """Return the relevance logits (…, n) for H."""
         logits: Tensor = self.match(h)[..., 0]
         return logits
 
@@ -269,12 +271,12 @@ class R2FormerNetwork(nn.Module):  # type: ignore[misc]
         return encoded
 
     def placed(self, features: Tensor) -> Tensor:
-        """Return what the Transformer's layer reads, (…, n, width): the features, standardised and projected, and the places."""
+        """Return the input of the Transformer layer, (…, n, width): standardized, projected features plus positions."""
         h: Tensor = self.input((features - self.mean) / self.std) + self.position[: features.shape[-2]]
         return h
 
     def tensors(self) -> dict[str, Array]:
-        """Return the tensors by the names of the folder."""
+        """Return the tensors by their names in the folder."""
         state = {name: tensor.detach().cpu().numpy().astype(np.float32) for name, tensor in self.state_dict().items()}
         own = {"feature.mean": state["mean"], "feature.std": state["std"], "position": state["position"]}
         linear = ("input", "match", *(["projection"] if self.projection else []))
@@ -283,5 +285,5 @@ class R2FormerNetwork(nn.Module):  # type: ignore[misc]
 
 
 def matching_loss(logits: Tensor, labels: Tensor) -> Tensor:
-    """L_QDM of a list (equation 8): mean binary cross-entropy. logits, labels: (n,)."""
+    """Return L_QDM of a list (equation 8): mean binary cross-entropy. logits, labels: (n,)."""
     return nn.functional.binary_cross_entropy_with_logits(logits, labels)

@@ -1,6 +1,6 @@
-"""A language model of a GGUF file in torch, which stays as it is: gradients go through it to the input embeddings of a prompt.
+"""A frozen language model from a GGUF file, in torch: gradients pass through it to the input embeddings of a prompt.
 
-transformers turns the quantized numbers into 32 or 16 bits. LoRA can be put beside the attention's query and value (RAFT).
+transformers dequantizes the weights to 32 or 16 bits. LoRA can be added to the attention's query and value (RAFT).
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from fbrag_cli.errors import FbragError
 from fbrag_cli.storage.files import whole_file
 from fbrag_cli.training.networks import device, has_bfloat16, quiet
 
-Tensor = Any  # of torch, whose types are not known here
+Tensor = Any  # of torch, whose types are unknown here
 
-#: LoRA of the paper's RAFT.
+#: The LoRA settings of the paper's RAFT.
 RANK, ALPHA, DROPOUT = 16, 32, 0.1
-_MODULES = {"q_proj": "attn_q", "v_proj": "attn_v"}  # that have it: their names in transformers and in llama.cpp
+_MODULES = {"q_proj": "attn_q", "v_proj": "attn_v"}  # modules with LoRA: name in transformers -> in llama.cpp
 
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A prompt with the reply that it should have. tokens: ids of the prompt, -1 in the place of each row. reply: ids, the end
-    of the turn included; empty where there is nothing to learn of it."""
+    """A prompt with its target reply. tokens: ids of the prompt, -1 for each row. reply: ids, including the end of the turn;
+    empty if there is nothing to learn."""
 
     tokens: tuple[int, ...]
     reply: tuple[int, ...]
@@ -44,10 +44,11 @@ class Example:
 
 
 class FrozenModel:
-    """A causal language model. path: GGUF file. lora: whether LoRA is added; its numbers then train, by name in `parameters`.
+    """A causal language model. path: GGUF file. lora: whether to add LoRA, whose weights are then trained, by name in
+    `parameters`.
 
-    architecture: its name in llama.cpp and in transformers. computes_exactly: whether it computes in 32 bits; in 16 (bfloat16)
-    where the device is as fast with them. Raises FbragError `model_corrupt` for a file that transformers cannot load.
+    architecture: its name in llama.cpp and in transformers. computes_exactly: whether it computes in 32 bits, not in bfloat16,
+    which is used if the device is as fast with it. Raises FbragError `model_corrupt` for a file that transformers cannot load.
     """
 
     def __init__(self, path: Path, *, lora: bool = False) -> None:
@@ -58,7 +59,7 @@ class FrozenModel:
             self._model = _loaded(path, dtype).to(self.device).eval().requires_grad_(False)
             if lora:
                 settings = LoraConfig(r=RANK, lora_alpha=ALPHA, lora_dropout=DROPOUT, target_modules=[*_MODULES])
-                torch.manual_seed(0)  # its first matrices begin at random
+                torch.manual_seed(0)  # its first matrices are initialized at random
                 self._model = get_peft_model(self._model, settings)
         self._causal = self._model.get_base_model() if lora else self._model
         config = self._causal.config
@@ -67,7 +68,7 @@ class FrozenModel:
 
     @contextmanager
     def untrained(self) -> Iterator[None]:
-        """Leave LoRA out."""
+        """Context manager: disable LoRA."""
         with self._model.disable_adapter() if self.parameters else nullcontext():
             yield
 
@@ -76,14 +77,14 @@ class FrozenModel:
         self._model.train(on)
 
     def loss(self, example: Example, rows: Tensor | None) -> Tensor:
-        """Return the mean cross-entropy of the reply's tokens, given the prompt (the paper's LM loss, of the reply alone)."""
+        """Return the mean cross-entropy of the reply's tokens given the prompt (the paper's LM loss, only on the reply)."""
         reply = torch.tensor(example.reply, device=self.device)
         return torch.nn.functional.cross_entropy(self.logits(example, rows), reply)
 
     def logits(self, example: Example, rows: Tensor | None) -> Tensor:
         """Return the logits of each token of the reply, float32 (len(reply), n_vocab).
 
-        rows: (n_rows, n_embd), float32; None for a prompt without rows. The gradient reaches them and LoRA.
+        rows: (n_rows, n_embd), float32; None for a prompt without rows. The gradient reaches the rows and LoRA.
         """
         ids = torch.tensor([*example.tokens, *example.reply], device=self.device)
         places = ids < 0
@@ -95,7 +96,7 @@ class FrozenModel:
         return self._causal.lm_head(hidden[-len(example.reply) - 1 : -1]).float()
 
     def write_lora(self, path: Path) -> Path:
-        """Write LoRA as a GGUF file that llama.cpp adds to the model, whole or not at all. Return `path`. Raises OSError."""
+        """Write LoRA atomically as a GGUF file that llama.cpp can add to the model. Return `path`. Raises OSError."""
         matrices = {_gguf_name(name): each.detach().float().cpu().numpy() for name, each in self.parameters.items()}
         with whole_file(path) as unfinished:
             writer = gguf.GGUFWriter(unfinished, self.architecture)
@@ -117,21 +118,21 @@ def _loaded(path: Path, dtype: Any) -> Any:
     try:
         return AutoModelForCausalLM.from_pretrained(path.parent, gguf_file=path.name, dtype=dtype, local_files_only=True)
     except (OSError, RuntimeError, ValueError, KeyError, NotImplementedError, ImportError) as error:
-        what = f"transformers cannot load {path}: {' '.join(str(error).split())[:200]}"
+        what = f"transformers could not load {path}: {' '.join(str(error).split())[:200]}"
         raise FbragError("model_corrupt", what, "train for another model: -m MODEL") from None
     finally:
         reading.tqdm = bar
 
 
 def _gguf_name(name: str) -> str:
-    """Return llama.cpp's name: base_model.model.model.layers.3.self_attn.q_proj.lora_A.default.weight is
-    blk.3.attn_q.weight.lora_a."""
+    """Return llama.cpp's name for a tensor of peft: base_model.model.model.layers.3.self_attn.q_proj.lora_A.default.weight
+    becomes blk.3.attn_q.weight.lora_a."""
     parts = name.split(".")
     block, module = parts[parts.index("layers") + 1], next(part for part in parts if part in _MODULES)
     return f"blk.{block}.{_MODULES[module]}.weight.lora_{'a' if 'lora_A' in parts else 'b'}"
 
 
 def _turned(matrix: NDArray[Any], n_heads: int) -> NDArray[Any]:
-    """Return the rows in llama.cpp's order for its architecture "llama", which rotates neighbours and not halves."""
+    """Return the rows in llama.cpp's order for its architecture "llama", which rotates adjacent pairs, not halves."""
     rows = matrix.reshape(n_heads, 2, len(matrix) // n_heads // 2, -1).swapaxes(1, 2)
     return np.ascontiguousarray(rows.reshape(matrix.shape))

@@ -1,4 +1,4 @@
-"""The lists that R2AG is trained on: a question, the passages that its retriever finds, and which of them are the evidence."""
+"""The training lists of R2AG: a question, the passages that its retriever finds, and labels of the evidence."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from fbrag_cli.training.rows import GoldQuestion, Pool
 
 Array = NDArray[np.float32]
 
-#: Passages of a list: the number is drawn for each question, so that the parts serve lists of each of these lengths.
+#: Passages per list: drawn for each question, so that the components work with lists of all these lengths.
 SHORTEST, LONGEST = 5, 10
-#: Words of an answer that is trained on. A list whose answer is longer, as a summary of a meeting, teaches relevance alone.
+#: Maximum words of an answer to train on. A list with a longer answer, such as a summary of a meeting, only teaches relevance.
 LONGEST_ANSWER = 40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PassageList:
-    """passages: the nearest to the question first. features: (n, n_features). labels: (n,), 1 for evidence. answer: the first of
-    the gold answers, "" where it is too long to train on. dev: whether it is for checking, not for training."""
+    """A list. passages: best match first. features: (n, n_features). labels: (n,), 1 for evidence. answer: the first gold answer,
+    "" if it is too long to train on. dev: whether it is for checking, not for training."""
 
     id: str
     question: str
@@ -37,17 +37,17 @@ class PassageList:
 
     @property
     def key(self) -> tuple[str, tuple[str, ...], bytes]:
-        """What a training depends on."""
+        """The data that a training depends on."""
         return self.question + "\n" + self.answer, self.passages, self.features.tobytes()
 
 
 def list_of(
     question: GoldQuestion, pool: Pool, retriever: Retriever, length: int | None, names: Sequence[str] = FEATURES
 ) -> PassageList | None:
-    """Return the list of a question: its evidence, and the nearest passages of its group that do not hold an answer.
+    """Return the list of a question: its evidence, and the best-matching passages of its group without an answer.
 
-    retriever: retriever of the passages of the question's group. length: None to draw it from `SHORTEST` to `LONGEST`. names:
-    names of the features. Return None for a question without evidence or without an answer, and where there is no other passage.
+    retriever: over the passages of the question's group. length: None to draw it from `SHORTEST` to `LONGEST`. names: names of
+    the features. Return None for a question without evidence or an answer, or if there is no other passage.
     """
     if not question.gold or not question.answers:
         return None
@@ -78,11 +78,11 @@ def list_of(
 
 
 def shuffled(lists: Iterable[PassageList]) -> list[PassageList]:
-    """Return the lists, the features of each given to other passages of it: the control for what features say."""
+    """Return the lists with the features permuted among the passages of each: a control for the value of features."""
     return [replace(each, features=permuted(each.features, each.question)) for each in lists]
 
 
 def spread(lists: Sequence[PassageList]) -> tuple[Array, Array]:
-    """Return mean and standard deviation of each feature, (n_features,) both, over all passages."""
+    """Return the mean and standard deviation of each feature over all passages, both (n_features,)."""
     features = np.concatenate([each.features for each in lists])
     return features.mean(axis=0), np.maximum(features.std(axis=0), 1e-6)

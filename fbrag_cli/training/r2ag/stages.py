@@ -1,4 +1,5 @@
-"""`fbrag train r2ag`: rows become lists, lists become prompts, and an R2-Former learns what rows help the model to the answer."""
+"""`fbrag train r2ag`: turns rows into lists and lists into prompts, and trains an R2-Former whose rows help the model to
+answer."""
 
 from __future__ import annotations
 
@@ -35,7 +36,7 @@ Fields = dict[str, Any]  # of a record
 
 @dataclass(frozen=True, kw_only=True)
 class R2agWork(Work):
-    """What the training of R2AG works with."""
+    """The inputs of R2AG's training."""
 
     settings: R2agTraining
 
@@ -47,7 +48,7 @@ class R2agWork(Work):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Read:
-    """What is read from the model's file. about: its name, SHA-256 and sizes. deviation: that of its token embeddings."""
+    """Data from the model's file. about: its name, SHA-256 and sizes. deviation: standard deviation of its token embeddings."""
 
     path: Path
     about: Fields
@@ -56,10 +57,10 @@ class _Read:
 
 
 def train_r2ag(work: R2agWork) -> None:
-    """Train the parts, and write FOLDER.
+    """Train the components, and write FOLDER.
 
-    Raises FbragError `usage` without lists of both kinds, or for a model that takes no rows; `output` where the folder cannot be
-    written.
+    Raises FbragError `usage` if lists for training or for checking are missing, or the model takes no input embeddings; `output`
+    if the folder cannot be written.
     """
     lists, retriever = _lists(work)
     read = _read(work, lists)
@@ -70,7 +71,7 @@ def train_r2ag(work: R2agWork) -> None:
         return
     tokens = sum(each.example.n_tokens for each in read.lists if each.example.reply and not each.passages.dev)
     work.note(f"r2ag: {plural(len(lists), 'list')}, {sum(each.dev for each in lists):,} of them for checking")
-    work.note(f"r2ag: {tokens:,} tokens an epoch for {read.about['name']}, {plural(work.settings.epochs, 'epoch')}")
+    work.note(f"r2ag: {tokens:,} tokens per epoch for {read.about['name']}, {plural(work.settings.epochs, 'epoch')}")
     started = perf_counter()
     model = FrozenModel(read.path, lora=work.settings.lora)
     sizes = {"n_embd": read.about["n_embd"], "deviation": read.deviation}
@@ -82,9 +83,9 @@ def train_r2ag(work: R2agWork) -> None:
         report = _report(work, lists, fit.standing, fit.plain()) | {"seconds": round(perf_counter() - started)}
         _put(folder, fit, model, inputs, report, _record(work, read, retriever, lists))
     dev, nearness = report["dev"][report["best_epoch"] - 1], report["auc_of_relevance"]
-    work.note(f"loss of the answer, for checking: {dev['answer']:.3f}, by the plain prompt {report['plain']:.3f}")
+    work.note(f"dev loss of the answer: {dev['answer']:.3f} ({report['plain']:.3f} with the plain prompt)")
     if dev["auc"] is not None:
-        by_score = "" if nearness is None else f", by the retriever's score alone {nearness:.3f}"
+        by_score = "" if nearness is None else f" ({nearness:.3f} with only the retriever's score)"
         work.note(f"relevance: AUC {dev['auc']:.3f}{by_score}")
 
 
@@ -92,7 +93,7 @@ def train_r2ag(work: R2agWork) -> None:
 
 
 def _lists(work: R2agWork) -> tuple[list[PassageList], Retriever]:
-    """Return the lists, and the retriever of the last of them."""
+    """Return the lists, and the retriever of the last one."""
     pool, quiet = Pool(work.material), Listener(cancellation=work.listener.cancellation)
     lists: list[PassageList] = []
     questions, retriever = list(_chosen(work.material.questions, work.settings.limit)), None
@@ -101,15 +102,15 @@ def _lists(work: R2agWork) -> tuple[list[PassageList], Retriever]:
         made = list_of(question, pool, retriever, work.settings.list_length, work.features)
         lists += [made] if made else []
     if retriever is None or len({each.dev for each in lists if each.answer}) < 2:
-        what = "the rows give no lists for training, or none for checking, with an answer to learn"
-        raise FbragError("usage", what, "give more questions: more rows, or a higher --limit")
+        what = "not enough rows: no lists with an answer for training, or none for checking"
+        raise FbragError("usage", what, "add rows, or raise --limit")
     return shuffled(lists) if work.settings.control == "shuffled" else lists, retriever
 
 
 def _chosen(questions: Sequence[GoldQuestion], limit: int | None) -> Iterator[GoldQuestion]:
-    """Yield the questions with evidence, by their groups: of each data set `limit` at random, a quarter for checking.
+    """Yield the questions with evidence, by group: `limit` random ones per dataset, a quarter of them for checking.
 
-    The questions of a smaller limit are among those of a larger one.
+    A larger limit includes the questions of a smaller one.
     """
     taken: dict[tuple[str, bool], list[GoldQuestion]] = {}
     for each in sorted(questions, key=lambda each: sha256(each.id.encode()).digest()):
@@ -121,13 +122,15 @@ def _chosen(questions: Sequence[GoldQuestion], limit: int | None) -> Iterator[Go
 
 
 def _read(work: R2agWork, lists: Sequence[PassageList]) -> _Read:
-    """Return the model's tokens of each prompt. The model's weights are not run."""
-    loaders = work.session.pool.loaders()  # refuses a server, before it is asked anything
+    """Return each prompt as tokens of the model. The model itself is not run."""
+    loaders = work.session.pool.loaders()  # raises for a server, before any request
     about: Fields = work.language_model
     name = about["name"]
     with loaders[name]() as generator:
         if not generator.takes_input_embeddings:
-            raise FbragError("usage", f"{name} takes no input embeddings in a prompt", "train for another model: -m MODEL")
+            raise FbragError(
+                "usage", f"{name} does not support input embeddings in a prompt", "train for another model: -m MODEL"
+            )
         table = generator.token_table
         about = {**about, "n_embd": table.width, "n_vocab": table.n_tokens}
         tokenized = [TokenizedList(passages=each, **_examples(each, generator)) for each in lists]
@@ -135,7 +138,7 @@ def _read(work: R2agWork, lists: Sequence[PassageList]) -> _Read:
 
 
 def _examples(each: PassageList, generator: LlamaGenerator) -> Fields:
-    """Return the prompt with rows, and without them."""
+    """Return the prompt with rows and the prompt without."""
     places = [InputEmbeddings.of(np.array([[i]], np.float32)) for i in range(len(each.passages))]
     reply = tuple(generator.tokenize_reply(each.answer)) if each.answer else ()
     prompts = {
@@ -148,11 +151,11 @@ def _examples(each: PassageList, generator: LlamaGenerator) -> Fields:
     }
 
 
-# -- what is written and said --------------------------------------------------------------------------------------------------
+# -- the record and the report -------------------------------------------------------------------------------------------------
 
 
 def _record(work: R2agWork, read: _Read, retriever: Retriever, lists: Sequence[PassageList]) -> Fields:
-    """Return the top-level entries of the record, but for those of the network."""
+    """Return the top-level entries of the record, except those of the network."""
     return {
         "model": read.about,
         "retriever": {"name": retriever.name, "key": retriever.key},
@@ -166,9 +169,9 @@ def _record(work: R2agWork, read: _Read, retriever: Retriever, lists: Sequence[P
 
 
 def _put(folder: Folder, fit: R2agFit, model: FrozenModel, inputs: Fields, report: Fields, settings: Fields) -> None:
-    """Write the files, and the record that names them."""
+    """Write the files and their record."""
     has_lora = bool(model.parameters)
-    folder.about = {}  # of a training before this one nothing stays
+    folder.about = {}  # nothing of an earlier training is kept
     (folder.path / ADAPTER).unlink(missing_ok=True)
     folder.put_tensors("", fit.network.tensors())
     if has_lora:
@@ -180,9 +183,10 @@ def _put(folder: Folder, fit: R2agFit, model: FrozenModel, inputs: Fields, repor
 
 
 def _report(work: R2agWork, lists: Sequence[PassageList], standing: Standing, plain: list[float]) -> Fields:
-    """Return what the record keeps. answer_loss: the loss of each list for checking that has an answer, to compare trainings."""
+    """Return the report for the record. answer_loss: the loss of each list for checking that has an answer, for comparing
+    trainings."""
     dev, best, names = [each for each in lists if each.dev], standing.best(work.settings.qdm_weight), work.features
-    nearness = None  # AUC of the retriever's own score, where it is a feature
+    nearness = None  # AUC of the retriever's own score, if it is a feature
     if RELEVANCE in names:
         scores = np.concatenate([each.features[:, names.index(RELEVANCE)] for each in dev]).astype(np.float64)
         nearness = auc(scores, np.concatenate([each.labels for each in dev]) > 0)

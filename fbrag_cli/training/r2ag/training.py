@@ -1,4 +1,4 @@
-"""`fbrag train r2ag`: its settings, and what is checked before the work."""
+"""`fbrag train r2ag`: its settings, and its checks before the run."""
 
 from __future__ import annotations
 
@@ -15,44 +15,45 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class R2agTraining(Training):
-    """limit: number of lists of each data set to train on, None for all. list_length: passages of each list, None for 5 to 10.
-    rows: whether passages have input embeddings. lora: whether the model has LoRA. control: "soft" for rows that know the place
-    in the list alone, "shuffled" for features of other passages of the list. qdm_weight: weight of L_QDM in the loss."""
+    """Trains R2AG. limit: lists per dataset to train on, None for all. list_length: passages per list, None for 5 to 10. rows:
+    whether passages have input embeddings. lora: whether to train LoRA. control: "soft" for rows that depend only on the position
+    in the list, "shuffled" for features of other passages in the list. qdm_weight: weight of L_QDM in the loss."""
 
     name: ClassVar[str] = "r2ag"
     example: ClassVar[str] = "r2ag nq.jsonl.gz 2wikimqa.jsonl.gz -m qwen2.5-coder-0.5b -o r2ag/"
     seed: ClassVar[int] = 0
     first: ClassVar[str] = "--limit --epochs --lora --retriever"
     help: ClassVar[str] = """
-    Train R2AG's input embeddings for a model, which stays as it is. In the clone: pip install -e '.[train]' (with CUDA 5.6 GB).
+    Train R2AG's input embeddings for a model. In your clone: pip install -e '.[train]' (5.6 GB with CUDA).
 
     \b
     Examples:
       fbrag train r2ag nq.jsonl.gz 2wikimqa.jsonl.gz --limit 400 -m qwen2.5-coder-0.5b -o r2ag/
       fbrag ask book.txt "Who sealed the chronometer box?" --method r2ag --set r2ag=r2ag/ -m qwen2.5-coder-0.5b
 
-    Without a GPU it takes hours: the model reads each list, and gradients go back through it. A run that was stopped goes on
-    where it was.
+    Expect hours without a GPU. Interrupted runs resume.
     """
 
     output: str = folder("r2ag")
-    retriever: str = knob("bm25", "bm25, or an embedding model: a GGUF file, a name of the hub", group="Training", metavar="NAME")
+    retriever: str = knob(
+        "bm25", "bm25, or an embedding model (GGUF file or Hugging Face name)", group="Training", metavar="NAME"
+    )
     limit: int | None = option(
-        None, "lists of each data set, a quarter as many for checking", varies="all", minimum=1, metavar="N"
+        None, "lists per dataset (plus a quarter as many for checking)", varies="all", minimum=1, metavar="N"
     )
-    list_length: int | None = option(None, "passages of each list", varies="5 to 10", minimum=2, maximum=40, metavar="N")
-    epochs: int = option(2, "times each list is read", minimum=1, metavar="N")
-    lora: bool = option(False, "train LoRA of the model as well")
-    rows: bool = option(True, "train input embeddings; without them, LoRA alone (RAFT)", varies="", flags=("--rows/--no-rows",))
+    list_length: int | None = option(None, "passages per list", varies="5 to 10", minimum=2, maximum=40, metavar="N")
+    epochs: int = option(2, "how often to read each list", minimum=1, metavar="N")
+    lora: bool = option(False, "also train LoRA")
+    rows: bool = option(True, "train input embeddings (--no-rows: only LoRA, as RAFT)", varies="", flags=("--rows/--no-rows",))
     control: Literal["none", "soft", "shuffled"] = option(
-        "none", "soft: rows know the place alone; shuffled: features of other passages"
+        "none", "soft: rows with only the position; shuffled: features of other passages"
     )
-    without: Literal["none", "relevance", "precedent", "neighbour"] = option("none", "a feature to leave out, for an ablation")
-    qdm_weight: float = option(1.0, "weight of the relevance in the loss", varies="1", minimum=0, metavar="X")
+    without: Literal["none", "relevance", "precedent", "neighbour"] = option("none", "a feature to drop, for an ablation")
+    qdm_weight: float = option(1.0, "weight of relevance in the loss", varies="1", minimum=0, metavar="X")
 
     @property
     def learnt_with(self) -> dict[str, bool | int | float | str]:
-        """What the numbers depend on, as the record has it: a folder that was made with other values is made anew."""
+        """The settings that affect the weights, for the record. A folder made with other values is trained again."""
         return {
             "rows": self.rows,
             "lora": self.lora,
@@ -64,7 +65,7 @@ class R2agTraining(Training):
 
     def check(self) -> None:
         if not self.rows and (not self.lora or self.control != "none"):
-            raise FbragError("usage", "--no-rows trains LoRA alone, without a control", "add --lora, and leave --control out")
+            raise FbragError("usage", "--no-rows trains only LoRA, without a control", "add --lora, and drop --control")
         Training.check(self)
 
     def run(self, work: Work) -> None:

@@ -76,5 +76,5 @@ def test_what_the_search_reaches_is_judged_where_it_stops() -> None:
 
 
 def test_rows_of_one_kind_teach_nothing() -> None:
-    with pytest.raises(ValueError, match="others that are not"):
+    with pytest.raises(ValueError, match="sufficient and insufficient"):
         fit([row | {"right": True} for row in rows(5, dev=False, seed=1)])

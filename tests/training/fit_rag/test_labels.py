@@ -35,9 +35,9 @@ def test_a_stage_without_questions_is_told_before_the_work() -> None:
     check_questions("all", [train, dev], [train, dev])
     check_questions("labels", [group], [group])
     check_questions("scorer", [train, dev], [])
-    with pytest.raises(FbragError, match="the detector gets none to train on"):
+    with pytest.raises(FbragError, match="for the detector: none for training"):
         check_questions("all", [train, dev], [dev, group])
-    with pytest.raises(FbragError, match="the scorer gets none to check with"):
+    with pytest.raises(FbragError, match="for the scorer: none for checking"):
         check_questions("scorer", [train], [train])
 
 
@@ -113,7 +113,7 @@ def test_a_run_that_was_stopped_goes_on(tmp_path: Path, fbrag: Run, smollm2: Pat
     command = ("train", "fit-rag", "ships.jsonl", "-m", "smollm2-135m", "-o", "made", "--no-cache", "--stage", "labels")
     done = fbrag(*command)
     assert done.returncode == 0, done.stderr
-    assert "12 replies, 12 of them to make" in done.stderr
+    assert "12 replies, 12 still to make" in done.stderr
     labels = tmp_path / "made" / "labels.jsonl"
     whole = labels.read_bytes()
     labels.write_bytes(whole[: len(whole) // 2])
@@ -126,13 +126,13 @@ def test_a_run_that_was_stopped_goes_on(tmp_path: Path, fbrag: Run, smollm2: Pat
     rows_file(tmp_path, 4)
     other = fbrag(*command)
     assert other.returncode == 2
-    assert "is of another run: ships.jsonl has changed" in other.stderr
+    assert "was written by another run (ships.jsonl has changed)" in other.stderr
     assert labels.read_bytes() == whole
     head, _, rest = whole.partition(b"\n")
     labels.write_bytes(json.dumps(json.loads(head) | {"data": "ships"}, separators=(",", ":")).encode() + b"\n" + rest)
     other = fbrag(*command)
     assert other.returncode == 2
-    assert "labels.jsonl holds other rows" in other.stderr
+    assert "labels.jsonl is not a file of such rows" in other.stderr
 
 
 def test_labels_stay_when_a_data_file_is_added_or_left_out(tmp_path: Path, fbrag: Run, smollm2: Path) -> None:
@@ -144,11 +144,11 @@ def test_labels_stay_when_a_data_file_is_added_or_left_out(tmp_path: Path, fbrag
         assert done.returncode in (0, 2), done.stderr
         return done.stderr
 
-    assert "6 replies, 6 of them to make" in made("ships.jsonl")
-    assert "12 replies, 6 of them to make" in made("ships.jsonl", "boats.jsonl")
-    assert "6 replies, 0 of them to make" in made("boats.jsonl")
+    assert "6 replies, 6 still to make" in made("ships.jsonl")
+    assert "12 replies, 6 still to make" in made("ships.jsonl", "boats.jsonl")
+    assert "6 replies, 0 still to make" in made("boats.jsonl")
     boats.write_text(boats.read_text() + " ")
-    assert "is of another run: boats.jsonl has changed" in made("ships.jsonl", "boats.jsonl")
+    assert "was written by another run (boats.jsonl has changed)" in made("ships.jsonl", "boats.jsonl")
 
 
 def test_labels_of_a_server_belong_to_the_model_that_it_names(tmp_path: Path, fbrag: Run) -> None:

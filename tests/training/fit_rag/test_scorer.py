@@ -132,7 +132,7 @@ def test_a_checkpoint_of_other_pairs_is_refused(trained: TrainedScorer, base: Ba
         train_scorer(ship_pairs()[:-1], base, tmp_path, settings())
     assert refused.value.code == "usage"
     (tmp_path / "scorer.checkpoint.safetensors").write_bytes(b"\x80\x04pickle")
-    with pytest.raises(FbragError, match="no checkpoint"):
+    with pytest.raises(FbragError, match="not a valid checkpoint"):
         train_scorer(ship_pairs(), base, tmp_path, settings())
 
 

@@ -82,8 +82,8 @@ def test_a_folder_is_made_and_answers_from_windows(made: Path, tmp_path: Path, f
 
     again = fbrag(*command)
     assert again.returncode == 0, again.stderr
-    assert "0 of them to make" in again.stderr
-    assert "scorer: made before" in again.stderr
+    assert "0 still to make" in again.stderr
+    assert "scorer: already done" in again.stderr
 
     combinations = made / "combinations.jsonl"
     whole = combinations.read_bytes()
@@ -102,15 +102,15 @@ def test_a_folder_is_made_and_answers_from_windows(made: Path, tmp_path: Path, f
     assert (about["training"].keys(), about.keys() & {"detector", "recognizer"}) == ({"scorer"}, set())
     assert fbrag("ask", "log.txt", "What was the bridge made of?", *chosen, "--answer-anyway").returncode == 0
     early = fbrag(*command, "--stage", "recognizer")
-    assert (early.returncode, "make them anew: --stage detector" in early.stderr) == (2, True)
+    assert (early.returncode, "make it again: --stage detector" in early.stderr) == (2, True)
     late = fbrag(*command, "--stage", "detector")
     assert late.returncode == 0, late.stderr
-    assert "those of the scorer before are made anew" in late.stderr
+    assert "starting over, because the scorer has changed" in late.stderr
     assert (made / "labels.jsonl").read_bytes() == labels
 
 
 @pytest.mark.parametrize(
-    ("stage", "told"), [("scorer", "has no labels"), ("detector", "has no scorer"), ("recognizer", "has no labels")]
+    ("stage", "told"), [("scorer", "no labels in"), ("detector", "no scorer in"), ("recognizer", "no labels in")]
 )
 def test_a_stage_names_what_it_lacks(tmp_path: Path, fbrag: Run, smollm2: Path, stage: str, told: str) -> None:
     needs("peft")

@@ -189,7 +189,7 @@ def test_a_stopped_run_ends_as_one_that_was_not(tmp_path: Path, monkeypatch: pyt
     with pytest.raises(FbragError, match="other data or settings"):
         training(tmp_path / "stopped.safetensors", R2agTraining(epochs=3))
     (tmp_path / "stopped.safetensors").write_bytes(b"\0" * 100)
-    with pytest.raises(FbragError, match="no checkpoint"):
+    with pytest.raises(FbragError, match="not a valid checkpoint"):
         training(tmp_path / "stopped.safetensors", settings)
 
 
@@ -207,8 +207,8 @@ def test_from_rows_to_an_answer(tmp_path: Path, fbrag: Run, smollm2: Path) -> No
     done = fbrag(*command("--lora", "--without", "neighbour"))
     assert done.returncode == 0, done.stderr
     assert "5 lists, 1 of them for checking" in done.stderr
-    assert "tokens an epoch for smollm2-135m, 1 epoch" in done.stderr
-    assert "by the plain prompt" in done.stderr
+    assert "tokens per epoch for smollm2-135m, 1 epoch" in done.stderr
+    assert "with the plain prompt" in done.stderr
     assert done.stdout == ""
     former = load(tmp_path / "made")
     assert former.makes_rows
@@ -217,7 +217,7 @@ def test_from_rows_to_an_answer(tmp_path: Path, fbrag: Run, smollm2: Path) -> No
     assert about["model"]["architecture"] == "llama"
     assert about["features"] == ["relevance", "precedent"]
     assert about["training"]["r2ag"]["count"] == {"train": 4, "dev": 1}
-    assert "made before" in fbrag(*command("--lora", "--without", "neighbour")).stderr
+    assert "already done" in fbrag(*command("--lora", "--without", "neighbour")).stderr
 
     texts = [each.text for each in read_material([tmp_path / "ships.jsonl"]).passages["ships.jsonl"]]
     (tmp_path / "log.txt").write_text("\n\n".join(texts))
@@ -238,10 +238,10 @@ def test_from_rows_to_an_answer(tmp_path: Path, fbrag: Run, smollm2: Path) -> No
 @pytest.mark.parametrize(
     ("more", "told", "code"),
     [
-        (("--no-rows",), "--no-rows trains LoRA alone", 2),
-        (("--no-rows", "--lora", "--control", "soft"), "--no-rows trains LoRA alone", 2),
+        (("--no-rows",), "--no-rows trains only LoRA", 2),
+        (("--no-rows", "--lora", "--control", "soft"), "--no-rows trains only LoRA", 2),
         (("-m", "http://127.0.0.1:9/v1#x"), "is a server", 2),
-        (("--set", "device=nothing"), "there is no such GPU", 5),
+        (("--set", "device=nothing"), "GPU not found", 5),
     ],
 )
 def test_what_cannot_be_trained_is_said_before_any_work(
