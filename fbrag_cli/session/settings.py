@@ -54,7 +54,7 @@ class DocumentSettings:
     pages: str | None = knob(None, "pages of a PDF, as 3-9,12 or 3-", varies="all", metavar="PAGES", once=True)
     encoding: str | None = knob(None, "encoding of text files", varies="detected", metavar="NAME")
     lang: str | None = knob(None, "language of the documents: de, german", varies="found by their words", metavar="NAME")
-    comments: bool = knob(False, "read comments and notes on the text as well")
+    markup: bool = knob(False, "read comments, tracked deletions and struck-out text as well")
     include: list[str] = knob((), "files of a folder to read", varies="all known types", metavar="GLOB", once=True)
     exclude: list[str] = knob((), "files and folders of a folder to leave out", metavar="GLOB", once=True)
     strict: bool = knob(False, "end the run at a file that cannot be read")
