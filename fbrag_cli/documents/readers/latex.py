@@ -216,7 +216,8 @@ def _closings(tokens: Iterable[tuple[str, str, int, int]]) -> dict[int, int]:
 
 def _replaced(text: str, spans: list[_Span]) -> str:
     """Return a text with spans of it replaced, and all its line ends kept. Of two that overlap the first counts."""
-    parts, at = [], 0
+    parts: list[str] = []
+    at = 0
     for start, end, by in sorted(spans, key=lambda span: (span[0], -span[1])):
         if start >= at:
             parts += text[at:start], by, "\n" * text.count("\n", start, end)
