@@ -19,13 +19,26 @@ class Event:
     scored; `about` is the `Trace`. done, total: in the unit of the stage (tokens, bytes), or of `text` (files); total 0 =
     unknown.
 
-    Of a server's job (`serving.desk`), "ranked" also has float32 (n_chunks,) in `about`, the scores by the question alone.
-    "understood": `text` is the question that the typed one stands for. "selected": `about` is the `Trace` before its answer.
+    Of a server's job (`serving.desk`), "keyword_matches" has a `serving.job.KeywordMatches` in `about`.
+    "resolved_question": `text` is the question that the typed one stands for. "selected": `about` is the `Trace` before its
+    answer.
     """
 
     stage: str
     kind: Literal[
-        "start", "progress", "written", "understood", "ranked", "sampled", "selected", "text", "note", "warning", "hint", "done"
+        "start",
+        "progress",
+        "written",
+        "resolved_question",
+        "ranked",
+        "keyword_matches",
+        "sampled",
+        "selected",
+        "text",
+        "note",
+        "warning",
+        "hint",
+        "done",
     ]
     done: float = 0
     total: float = 0

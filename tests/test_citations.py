@@ -153,7 +153,7 @@ def test_words_names_and_numbers_that_no_source_has_are_said() -> None:
     assert cited.unsupported_terms == ("Captain Silas", "4", "1894")
     assert list(answer_of(trace).notes())[-1] == "in no source: Captain Silas, 4, 1894"
     assert "\n\nin no source: Captain Silas, 4, 1894\n\n" in markdown(answer_of(trace), Layout(context=0))
-    assert as_json.answer(trace, memory_mb=0)["unseen"] == ["Captain Silas", "4", "1894"]
+    assert as_json.answer(trace, memory_mb=0)["unsupported_terms"] == ["Captain Silas", "4", "1894"]
 
 
 @pytest.mark.parametrize(
@@ -226,7 +226,7 @@ def test_json_has_the_citations_beside_the_answer_and_the_place_of_each_sentence
     text = trace.corpus.documents[1].text
     assert text[source["sentence"]["start_char"] : source["sentence"]["end_char"]].startswith("The box was sealed")
     assert (source["sentence"]["start_line"], source["sentence"]["end_line"]) == (3, 3)
-    assert [(each["id"], each["rank"], each["relative"]) for each in told["sources"]] == [(1, 2, 0.5), (2, 1, 1.0)]
+    assert [(each["id"], each["rank"], each["relative_score"]) for each in told["sources"]] == [(1, 2, 0.5), (2, 1, 1.0)]
 
 
 def test_markdown_refers_to_the_cited_sources_in_the_answer_and_to_the_others_in_a_line() -> None:
@@ -242,7 +242,7 @@ def test_what_was_proposed_is_said_where_the_document_does_not_say() -> None:
     proposed = "Proposed, but not shown by the chunks: Silas␛ Pell of Greenock (--answer-anyway gives it)"
     assert list(answer_of(trace).notes()) == list(answer_of(trace).notes(sources=False)) == [proposed]
     told = as_json.answer(trace, memory_mb=0)
-    assert (told["answer"], told["citations"], told["unseen"]) == (None, [], [])
+    assert (told["answer"], told["citations"], told["unsupported_terms"]) == (None, [], [])
     assert told["unsupported_answer"] == trace.answer
     assert list(answer_of(replace(trace, answer="")).notes()) == []
 
@@ -265,7 +265,7 @@ def test_words_of_the_question_that_stand_nowhere_are_said_above_the_answer() ->
     )
     above = "horse, Thax␛ter\\_1\\_ stand nowhere in the document\n\nWrenn"
     assert markdown(answer_of(trace), Layout(context=0)).startswith(above)
-    assert as_json.answer(trace, memory_mb=0)["absent"] == ["horse", "Thax\x1bter_1_"]
+    assert as_json.answer(trace, memory_mb=0)["missing_terms"] == ["horse", "Thax\x1bter_1_"]
 
 
 @pytest.mark.parametrize(

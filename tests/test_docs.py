@@ -138,12 +138,20 @@ def test_every_code_of_an_error_is_listed_with_its_exit_code() -> None:
 
 
 def test_the_tools_of_the_page_are_those_of_the_server() -> None:
-    from fbrag_cli.serving.mcp.tools import TOOLS
+    pytest.importorskip("mcp")
+    import anyio
 
+    from fbrag_cli.serving.door import Door
+    from fbrag_cli.serving.mcp.server import create_server
+
+    async def no_desk() -> Any:
+        raise NotImplementedError
+
+    tools = anyio.run(create_server(no_desk, Door(())).list_tools)
     rows = [line.split(" | ") for line in section("agents.md", "Tools").splitlines() if line.startswith("| `")]
     named = {row[0].strip("| `"): re.findall(r"`(\w+)`", row[1]) for row in rows}
     assert {name: sorted(arguments) for name, arguments in named.items()} == {
-        name: sorted(tool.properties) for name, tool in TOOLS.items()
+        tool.name: sorted(tool.input_schema["properties"]) for tool in tools
     }
 
 
@@ -157,16 +165,13 @@ def first_column(text: str, pattern: str) -> set[str]:
 def test_the_routes_of_the_page_are_those_of_the_server(tmp_path: Path) -> None:
     pytest.importorskip("starlette")
     from fbrag_cli.serving.desk import Desk
-    from fbrag_cli.serving.door import Door
     from fbrag_cli.serving.http.app import create_app
-    from fbrag_cli.serving.http.state import State
     from fbrag_cli.serving.library import Library
     from fbrag_cli.session.session import Session
     from fbrag_cli.storage.cache import Cache
 
     with Session.open(cache=Cache(tmp_path)) as session:
-        library = Library(session)
-        app = create_app(State(session=session, desk=Desk(session, library), library=library, door=Door(())), local=False)
+        app = create_app(Desk(session, Library(session)))
     paths = {getattr(route, "path", "") for route in app.routes}
     asked = {path for path in paths if path.startswith("/v1/") and "{" not in path} | {"/healthz"}
     assert first_column(section("serve.md", "HTTP"), r"(/[\w/]+)") == asked
@@ -179,7 +184,7 @@ def test_the_events_of_the_page_are_those_of_the_server() -> None:
 
 def test_the_keys_of_a_question_are_those_that_the_server_knows() -> None:
     pytest.importorskip("starlette")
-    from fbrag_cli.serving.http.inquiry import _KEYS
+    from fbrag_cli.serving.http.inquiry import Inquiry
 
     table = section("serve.md", "HTTP").partition("| key of a question |")[2]
-    assert first_column(table, r"`(\w+)`") == {*_KEYS}
+    assert first_column(table, r"`(\w+)`") == {*Inquiry.model_fields}

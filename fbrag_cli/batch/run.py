@@ -21,6 +21,7 @@ from fbrag_cli.query import Query
 from fbrag_cli.session.questions import answer_all, how_many_pay
 from fbrag_cli.session.session import Session
 from fbrag_cli.session.settings import DocumentSettings
+from fbrag_cli.storage.files import on_disk
 from fbrag_cli.storage.rows import HINT_OTHER_FILE, Row
 from fbrag_cli.text.printable import one_line
 
@@ -148,7 +149,7 @@ class Earlier:
                 raise FbragError("usage", f"{self.name} holds rows of other questions: {what}", HINT_OTHER_FILE)
             first.setdefault(job.document, job)
         for job in first.values():
-            if job.document in self.documents and all(map(os.path.isfile, job.documents)):
+            if job.document in self.documents and all(map(os.path.isfile, map(on_disk, job.documents))):
                 try:
                     digests = [hashlib.sha256(read_source(path).data).hexdigest() for path in job.documents]
                 except FbragError:  # an error of its rows

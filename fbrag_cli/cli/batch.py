@@ -64,7 +64,7 @@ def batch(console: Console, command: BatchCommand) -> int:
     With --engine ray, rows come document by document, in the order in which they are ready. All nodes have fbrag and Ray, and see
     the documents by the same paths; each fetches models that it lacks. A worker has a GPU, if there is any, else --threads cores.
 
-    Columns of CSV: id, document, question, status (answered, not_found, error), answer, place and quote of the sentence that
+    Columns of CSV: id, document, question, status (answered, not_found, error), answer, location and quote of the sentence that
     shows it, proposed (what was not shown), confidence (0 to 1), unsure, absent, sources ("book.txt:3-9; report.pdf p. 12"),
     answers (of --jobs, JSON), support, agreement, seconds, error. answers.csv is made at the end, and at a stop, from the rows in
     answers.jsonl beside it, from which the next run goes on: it replaces what was changed in the CSV.

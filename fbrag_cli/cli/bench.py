@@ -137,7 +137,7 @@ def _record(measures: Measures, n_words: int) -> dict[str, Any]:
         "schema": SCHEMA,
         "words": n_words,
         "measures": [{**asdict(each), "unit": each.unit, "median": each.median} for each in measures],
-        "memory": {"ram_peak_mb": round(peak_memory_mb()), "vram_peak_mb": None},
+        "memory": {"ram_peak_mb": round(peak_memory_mb())},
         "cpu": cpu_name(),
         "cores": physical_cores(),
         "devices": [gpu.description for gpu in gpus()],

@@ -33,6 +33,7 @@ from fbrag_cli.session.memory import peak_memory_mb
 from fbrag_cli.session.session import Session
 from fbrag_cli.session.settings import CacheSettings, DocumentSettings, ModelSettings
 from fbrag_cli.settings import knob
+from fbrag_cli.storage.files import on_disk
 from fbrag_cli.text.printable import dumps, one_line, plural
 from fbrag_cli.text.suggest import suggestion
 from fbrag_cli.text.table import columns_of
@@ -239,7 +240,7 @@ class _Writer(AnswerWriter):
         options, self._n_out = self._options, self._n_out + 1
         if self.in_json:
             told = as_json.answer(trace, memory_mb=peak_memory_mb())
-            self._put_json({**told, "typed": self.typed, "understood": trace.question})
+            self._put_json({**told, "question": self.typed, "resolved_question": trace.question})
         elif self._form == "md":
             self.write(section(answer_of(trace), layout_for(options), self._n_out) + "\n\n")
         else:
@@ -425,7 +426,7 @@ def _save(talk: Talk, rest: str) -> None:
     exchanges = talk.conversation.exchanges
     if not exchanges:
         talk.last()
-    path = os.path.expanduser(rest)
+    path = on_disk(os.path.expanduser(rest))
     check_outputs({"/save": path}, (source.path for each in exchanges for source in each.trace.corpus.documents))
     is_page = Path(path).suffix.lower() in (".html", ".htm")
     with open_output(path, "/save") as stream:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import MISSING, is_dataclass
@@ -20,6 +19,7 @@ from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.cli.console import ColorMode, Console
 from fbrag_cli.errors import FbragError
 from fbrag_cli.settings import Effective, Setting, effective, knob, settings_of
+from fbrag_cli.storage.files import on_disk
 from fbrag_cli.text.printable import seconds_of
 from fbrag_cli.text.suggest import suggestion
 
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 #: Where the context of a command keeps the request to stop.
 CANCELLATION = "fbrag.cancellation"
+
+_PATHS = ("FILE", "FOLDER", "DIR", "PATH")  # what the help calls the value of a setting that names a file or a folder
 
 #: The values of settings by name, from one place: the configuration file, the environment, or the command line.
 Layer = Mapping[str, Any]
@@ -54,7 +56,10 @@ def made(group: type[Any], layers: Iterable[Layer]) -> Any:
 def _fields(group: type[Any], layers: Iterable[Layer]) -> Iterator[tuple[str, Any]]:
     values = {name: value for layer in layers for name, value in layer.items()}
     for name, setting in settings_of(group).items():
-        yield name, values.get(name, setting.default)
+        value = values.get(name, setting.default)
+        if setting.metavar in _PATHS or setting.group == ARGUMENTS:
+            value = on_disk(value) if isinstance(value, str) else [*map(on_disk, value)] if value else value
+        yield name, value
     for name, inner in inner_groups(group).items():
         yield name, made(inner, layers)
 
@@ -332,7 +337,6 @@ class BatchOptions(ParallelOptions):
 PORT = 8377
 
 _SITE = re.compile(r"(https?://([a-z0-9.-]+|\[[0-9a-f:]+\])(:[0-9]+)?)|([a-z-]+-extension://[\w-]+)")
-_LEAST_TOKEN = 16  # characters
 
 
 def _seconds(time: str) -> float | None:
@@ -348,15 +352,13 @@ class ListenOptions(ParallelOptions):
     group = "Listen"
 
     documents: list[str] = arguments("documents and folders to serve", "DOC...")
-    host: str | None = knob(None, "address to listen on over TCP (127.0.0.1)", variables=(), metavar="ADDRESS")
+    host: str | None = knob(None, "address to listen on (127.0.0.1)", variables=(), metavar="ADDRESS")
     port: int | None = knob(
-        None, f"port to listen on over TCP; 0 for any that is free ({PORT}, else any)", variables=(), minimum=0, maximum=65535
+        None, f"port to listen on; 0 for any that is free ({PORT}, else any)", variables=(), minimum=0, maximum=65535
     )
-    token_file: str | None = knob(
-        None, "file with the token that clients over TCP send; other addresses than loopback need one", metavar="FILE"
-    )
+    token_file: str | None = knob(None, "file with the token that clients send (one of the user, made once)", metavar="FILE")
     origin: list[str] = knob(
-        (), "a site whose pages may ask over TCP, as https://chat.example; may be given several times (none)", metavar="URL"
+        (), "a site whose pages may ask, as https://chat.example; may be given several times (none)", metavar="URL"
     )
     allow: list[str] = knob(
         (), "a folder whose files clients may name; may be given several times (what is served)", group="Document", metavar="DIR"
@@ -371,7 +373,7 @@ class ListenOptions(ParallelOptions):
     )
     idle: str = knob(
         "15m",
-        "free models and then end after so long without a request: 90s, 15m, 1h, or never",
+        "free models that nobody has used for so long: 90s, 15m, 1h, or never",
         group="Run",
         metavar="TIME",
         form=_seconds,
@@ -400,24 +402,6 @@ class ListenOptions(ParallelOptions):
             if not _SITE.fullmatch(each.lower()):
                 raise FbragError("usage", f"--origin {each} is no site", "name it without a path, as https://chat.example")
         return frozenset(each.lower() for each in self.origin)
-
-    @property
-    def token(self) -> str | None:
-        """The token of --token-file, None without one. Raises FbragError `usage` for a file that holds none, or that other users
-        can read."""
-        if self.token_file is None:
-            return None
-        where, make = f"--token-file {self.token_file}", "(umask 077; openssl rand -hex 32 > FILE)"
-        try:
-            with open(self.token_file, "rb") as file:
-                mode, content = os.fstat(file.fileno()).st_mode, file.read(10_000)
-        except (OSError, ValueError) as error:
-            raise FbragError("usage", f"{where} cannot be read: {getattr(error, 'strerror', error)}", make) from None
-        if os.name == "posix" and stat.S_ISREG(mode) and mode & 0o077:
-            raise FbragError("usage", f"{where}: other users can read it", f"chmod 600 {self.token_file}")
-        if not re.fullmatch(rb"[!-~]{%d,4096}" % _LEAST_TOKEN, content.strip()):
-            raise FbragError("usage", f"{where} holds no token: {_LEAST_TOKEN} or more letters, digits and signs", make)
-        return content.strip().decode()
 
 
 # -- the configuration file ----------------------------------------------------------------------------------------------------
@@ -493,7 +477,7 @@ def files_of(documents: Iterable[str], reading: DocumentSettings) -> Iterator[st
     """Yield the files that documents stand for: of a folder those that are read."""
     from fbrag_cli.indexing.files import find_files
 
-    for path in documents:
+    for path in map(on_disk, documents):
         if os.path.isdir(path):
             with suppress(FbragError):  # a folder without any is reported when it is read
                 yield from (file.path for file in find_files([path], reading.include, reading.exclude).files)

@@ -18,7 +18,7 @@ from fbrag_cli.generation.server.address import LOCAL
 from fbrag_cli.models.catalog import Catalog, ModelEntry
 from fbrag_cli.models.part import MAGIC
 from fbrag_cli.progress import Event, Progress, silent
-from fbrag_cli.storage.files import read_small, sha256_of, whole_file
+from fbrag_cli.storage.files import on_disk, read_small, sha256_of, whole_file
 from fbrag_cli.text.printable import byte_size
 from fbrag_cli.text.suggest import closest
 
@@ -99,7 +99,7 @@ def locate(name_or_path: str, store: Path, catalog: Catalog) -> Path | None:
     for path in (store / file, store / f"{file}.gguf") if file else ():
         if os.path.isfile(path):
             return path
-    path = Path(os.path.expanduser(name_or_path))
+    path = Path(on_disk(os.path.expanduser(name_or_path)))
     if (entry and name_or_path != entry.file) or not os.path.isfile(path):
         return None
     return store / path.name if path.absolute().parent == store else path

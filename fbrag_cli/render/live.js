@@ -11,8 +11,8 @@ const NEAR = 8; // chunks above and below those in the page whose texts are fetc
 const MOST_KEPT = 400; // chunks whose text is kept
 const MOST_CHUNKS = 10_000; // of a document that is shown as one
 const MOST_CELLS = 2400; // of the map; a cell stands for several chunks in a document of more
+const EVENTS = ["resolved_question", "progress", "keyword_matches", "selected", "token", "done", "stopped", "error"]; // of a question
 const MOST_BREAKS = 3; // after which a question is not asked again
-const ALIVE_MS = 30_000;
 
 const $ = (/** @type {string} */ id) => document.getElementById(id);
 const made = (/** @type {string} */ id) => $(id).content.cloneNode(true).firstElementChild;
@@ -76,30 +76,12 @@ const server = {
   async tried() {
     for (let wait = 500; ; wait = Math.min(2 * wait, 8000)) {
       await new Promise((done) => setTimeout(done, wait));
-      const response = await fetch("/page/alive").catch(() => null);
+      const response = await fetch("/v1/documents").catch(() => null);
       if (response?.ok) return;
-      if (response?.status === 401) $("gone").textContent = "The server was started anew. Open the address that it printed.";
+      if (response?.status === 401) $("gone").textContent = "The server has another token now. Open the address that it printed.";
     }
   },
 };
-
-/** Yield the name and the data of each event of a response. Throws Gone where it breaks off. */
-async function* events(response) {
-  const stream = response.body.pipeThrough(new TextDecoderStream()).getReader();
-  let rest = "";
-  for (;;) {
-    const { value, done } = await stream.read().catch((error) => {
-      throw error.name === "AbortError" ? error : server.lost();
-    });
-    if (done) return;
-    const blocks = (rest + value).split(/\r?\n\r?\n/);
-    rest = blocks.pop();
-    for (const block of blocks) {
-      const fields = Object.fromEntries(block.split(/\r?\n/).map((line) => line.split(/: (.*)/s)));
-      if (fields.data) yield [fields.event, JSON.parse(fields.data)];
-    }
-  }
-}
 
 // ---- The document -----------------------------------------------------------------------------------------------------------
 
@@ -666,13 +648,54 @@ class Turn {
     this.element.removeAttribute("aria-busy");
   }
 
+  /** Ask, and hear the answer. @param {object | null} request  null for what was asked before the page was loaded */
   async stream(request) {
     this.reset();
     this.stopping.signal.throwIfAborted();
-    const options = { method: "POST", headers: { "content-type": "application/json", accept: "text/event-stream" } };
-    const response = await server.reach("/page/ask", { ...options, body: JSON.stringify(request), signal: this.stopping.signal });
-    for await (const [name, data] of events(response)) this[`on_${name}`]?.(data);
-    if (!this.ended) throw server.lost();
+    if (request && !this.job) {
+      const sent = { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(request) };
+      this.job = (await (await server.reach("/page/ask", sent)).json()).job;
+      turns.store();
+      if (this.stopping.signal.aborted) this.stop();
+      this.stopping.signal.throwIfAborted();
+    }
+    try {
+      await this.listen();
+    } catch (error) {
+      if (error instanceof Gone && !request) throw new Problem("The server no longer has this answer.", "Ask again.");
+      if (error instanceof Gone) this.job = "";
+      throw error;
+    }
+  }
+
+  /** Hear the events of the question to its end, those that were before first. Throws Gone where the server has lost it. */
+  listen() {
+    return new Promise((over, failed) => {
+      const source = new EventSource(`/page/events/${this.job}`); // goes on by itself after a break, with the next event
+      const close = (/** @type {() => void} */ settle) => { source.close(); settle(); };
+      this.stopping.signal.addEventListener("abort", () => close(() => failed(this.stopping.signal.reason)));
+      const heard = (/** @type {MessageEvent} */ { type, data }) => {
+        if (data !== undefined) this[`on_${type}`](JSON.parse(data));
+        else if (source.readyState === EventSource.CLOSED) throw server.lost(); // it was started anew
+        else this.lost();
+        if (this.ended) close(over);
+      };
+      for (const name of EVENTS) {
+        source.addEventListener(name, (event) => {
+          try {
+            heard(event);
+          } catch (error) {
+            close(() => failed(error));
+          }
+        });
+      }
+    });
+  }
+
+  lost() {
+    server.lost();
+    this.$("progress").removeAttribute("value");
+    this.doing("The server is gone. The question is asked again when it is back.");
   }
 
   reset() {
@@ -684,8 +707,7 @@ class Turn {
   async wait(error) {
     if (!(error instanceof Gone)) throw error;
     if (++this.breaks > MOST_BREAKS) throw new Problem("The server breaks this question off each time.");
-    this.$("progress").removeAttribute("value");
-    this.doing("The server is gone. The question is asked again when it is back.");
+    this.lost();
     await Promise.race([server.absent, new Promise((stop) => this.stopping.signal.addEventListener("abort", stop))]);
   }
 
@@ -699,9 +721,6 @@ class Turn {
     this.ended = true;
     this.$(".going").hidden = true;
     this.$(".tools").hidden = false;
-    if (!this.running) return;
-    this.running = false;
-    turns.store();
   }
 
   fail(error) {
@@ -718,18 +737,13 @@ class Turn {
 
   // Events of the server, in the order in which they come.
 
-  on_asked({ job }) {
-    Object.assign(this, { job, running: true });
-    turns.store();
-  }
-
-  on_understood({ question }) {
+  on_resolved_question({ question }) {
     this.$(".understood").hidden = false;
     this.$(".understood bdi").textContent = question;
   }
 
-  on_read({ label, share, left_s }) {
-    const left = left_s >= 90 ? `${Math.round(left_s / 60)} min` : left_s >= 1 ? `${Math.round(left_s)} s` : "";
+  on_progress({ label, share, eta_seconds }) {
+    const left = eta_seconds >= 90 ? `${Math.round(eta_seconds / 60)} min` : eta_seconds >= 1 ? `${Math.round(eta_seconds)} s` : "";
     this.doing(`${label[0].toUpperCase()}${label.slice(1)}${left && `, about ${left} left`}`);
     const bar = this.$("progress");
     if (share > 0) bar.value = share;
@@ -737,26 +751,25 @@ class Turn {
     if (label !== this.stage) announce((this.stage = label));
   }
 
-  on_nearest({ shades, html }) {
+  on_keyword_matches({ shades, html }) {
     this.shades = shades;
     this.raised = new Set();
     this.sourced("Nearest to the question", html && `<ol class="sources">${html}</ol>`);
     this.paint();
   }
 
-  on_sample({ html, shades, raised }) {
-    this.shades = shades ?? this.shades;
-    this.raised = new Set([...(this.raised ?? []), ...raised]);
-    this.$(".of-samples").hidden = false;
-    this.$(".of-samples").open = true;
-    this.$(".samples").insertAdjacentHTML("beforeend", html);
-    this.paint();
-  }
-
-  on_selected({ html, sources }) {
+  on_selected({ html, sources, samples_html, raised }) {
+    this.raised = new Set(raised);
+    this.sampled(samples_html, true);
     this.select(sources, () => ""); // they have numbers once the answer cites them
     this.sourced("Read for the answer", html);
     this.paint();
+  }
+
+  sampled(html, open) {
+    place(this.$(".samples"), html);
+    this.$(".of-samples").hidden = !html;
+    this.$(".of-samples").open = open;
   }
 
   on_token({ text }) {
@@ -783,18 +796,16 @@ class Turn {
 
   on_done(done) {
     this.end();
-    Object.assign(this, { done, job: done.job, shades: done.shades, raised: null, recalled: new Set(done.recalled) });
+    Object.assign(this, { done, shades: done.shades, raised: null, recalled: new Set(done.recalled) });
     this.element.classList.add(done.status);
     this.$(".asked").textContent = done.typed; // what cannot be seen in it is made visible
     this.on_checked(done);
     this.select(done.sources);
     this.sourced(done.sources_heading, done.sources_html);
-    place(this.$(".samples"), done.samples_html);
-    this.$(".of-samples").hidden = !done.samples_html;
-    this.$(".of-samples").open = false;
+    this.sampled(done.samples_html, false);
     place(this.$(".figures"), done.figures_html);
     this.warn(done.warnings ?? []);
-    this.$(".save").href = `/page/save/${done.job}`;
+    this.$(".save").href = `/page/save/${this.job}`;
     this.paint();
     if (turns.current === this) this.reveal();
     announce(this.$(".answer").textContent.replace(/\s+/g, " ").trim());
@@ -802,7 +813,7 @@ class Turn {
 
   /** Show in the document what the answer rests on, unless a person reads elsewhere in it. */
   reveal() {
-    reader.mark(this.done.job);
+    reader.mark(this.job);
     const beside = reader.scroller === reader.pane;
     if (beside && !reader.moved && this.done.marked.length) library.turn(this.done.marked[0]).catch(unlessGone);
   }
@@ -865,7 +876,7 @@ const turns = {
       each.element.classList.toggle("folded", each !== turn);
       each.$(".fold").setAttribute("aria-expanded", String(each === turn));
     }
-    reader.mark(turn?.done?.job ?? "");
+    reader.mark(turn?.done ? turn.job : "");
     if (turn) return library.open(turn.documents).then(() => turn.paint(), wrong);
     library.paint("", new Map());
     map.paint({});
@@ -875,7 +886,7 @@ const turns = {
   /** Keep what a reload needs: the server has the answers. */
   store() {
     const asked = this.all.filter(({ job }) => job);
-    const kept = asked.map(({ job, question, documents, running }) => ({ job, question, documents, running }));
+    const kept = asked.map(({ job, question, documents }) => ({ job, question, documents }));
     const { conversation } = this;
     sessionStorage.setItem("fbrag", JSON.stringify({ conversation, kept, asked: library.asked() }));
   },
@@ -886,12 +897,11 @@ const turns = {
     this.conversation = conversation ?? crypto.getRandomValues(new Uint32Array(4)).join("-");
     for (const box of asked ? library.boxes() : []) box.checked = asked.includes(box.value);
     library.chosen().catch(wrong);
-    for (const { job, question, documents, running } of kept) {
+    for (const { job, question, documents } of kept) {
       const turn = new Turn(question, documents);
       turn.job = job;
       this.add(turn);
-      if (running) turn.fail(new DOMException("", "AbortError")); // the reload stopped it
-      else turn.run(async () => turn.on_done(await server.json(`/page/answer/${job}`)));
+      this.queue = this.queue.then(() => turn.run(() => turn.stream(null)));
     }
     this.store();
   },
@@ -1090,7 +1100,6 @@ function start() {
   addEventListener("keydown", pressed);
   addEventListener("click", follow);
   addEventListener("popstate", (event) => comeBack(event).catch(unlessGone));
-  setInterval(() => server.reach("/page/alive").catch(() => {}), ALIVE_MS);
   turns.restore();
 }
 

@@ -102,17 +102,19 @@ def nearest(corpus: Corpus, found: Mapping[int, Mapping[str, float]], scores: ND
     return {"html": "".join(items), "shades": shades(scores)}
 
 
-def samples(trace: Trace, prefix: str) -> Iterator[dict[str, Any]]:
-    """Yield each forward sample as a list item, with the positions of the chunks that it raises most."""
-    return _samples(shown := named_shortly(trace), answer_of(shown), prefix)
-
-
 def selected(trace: Trace, prefix: str) -> dict[str, Any]:
-    """Return the sources before there is an answer: a line each."""
+    """Return the sources before there is an answer, a line each, and the forward samples. raised: positions of the chunks that a
+    sample raised most."""
     trace = named_shortly(trace)
     answer = answer_of(trace)
     views = [view | {"in_full": False} for view in source_views(trace, answer)]
-    return {"html": macro("page_parts", "source_list", views, prefix, numbered=False) if views else "", **_chunks(trace, answer)}
+    looked = [*_samples(trace, answer, prefix)]
+    return {
+        "html": macro("page_parts", "source_list", views, prefix, numbered=False) if views else "",
+        "samples_html": "".join(each["html"] for each in looked),
+        "raised": sorted({position for each in looked for position in each["raised"]}),
+        **_chunks(trace, answer),
+    }
 
 
 def done(trace: Trace, prefix: str) -> dict[str, Any]:
@@ -141,6 +143,7 @@ def done(trace: Trace, prefix: str) -> dict[str, Any]:
 
 
 def _samples(trace: Trace, answer: Answer, prefix: str) -> Iterator[dict[str, Any]]:
+    """Yield each forward sample as a list item, with the positions of the chunks that it raises most."""
     word = word_of(trace)
     for number, view in enumerate(sample_views(trace, answer, range(len(trace.corpus.chunks))), 1):
         raised = [each["number"] - 1 for each in view["raised"]]

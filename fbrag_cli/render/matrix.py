@@ -18,14 +18,14 @@ _CELLS = 20_000  # the most that a page shows
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    """What is shown of a row; "" for what it lacks. status: answered, not_found, error. place, quote: of the cited sentences."""
+    """What is shown of a row; "" for what it lacks. status: answered, not_found, error. location, quote: of cited sentences."""
 
     document: str
     question: str
     status: str
     answer: str
     unsupported_answer: str
-    place: str
+    location: str
     quote: str
     error: str
     low_confidence: bool

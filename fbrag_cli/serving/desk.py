@@ -1,11 +1,12 @@
 """`Desk`: takes the questions of clients to one session, and keeps what became of them for a while.
 
-A question is a `Job` with a thread of its own. It outlives the call that asked it: clients end a slow call, and come back for the
-answer. All jobs read their documents at once; of those that have read them, the first few ask the models, and the others wait.
+A question is a `Job` with a thread of its own. One that is kept outlives the call that asked it: its client comes back for it.
+All jobs read their documents at once; of those that have read them, the first few ask the models, and the others wait.
 """
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
@@ -15,11 +16,12 @@ from math import ceil
 from time import monotonic
 from typing import TYPE_CHECKING
 
+from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.errors import FbragError
 from fbrag_cli.methods.registry import choose_method
 from fbrag_cli.progress import Event, Listener, Progress, silent
 from fbrag_cli.query import DEFAULT_MODELS, ModelNames, Query
-from fbrag_cli.serving.job import Job
+from fbrag_cli.serving.job import Job, KeywordMatches, StoppedError
 from fbrag_cli.serving.library import Library
 from fbrag_cli.session.conversation import READ, Conversation, PastQuestion
 from fbrag_cli.session.forecast import forecast, keep
@@ -31,15 +33,15 @@ if TYPE_CHECKING:
     from fbrag_cli.query import Collection
     from fbrag_cli.trace import Trace
 
-MOST_KEPT = 16  # jobs that are done
+MOST_KEPT = 16  # jobs that are done and that clients come back for
+KEPT_SECONDS = 3600.0  # for as long
 MOST_WAITING = 7  # jobs beside those that run
 MOST_CONVERSATIONS = 64
 
 _NEAREST = 3  # chunks that are known before the answer
-_END_SECONDS = 5.0  # in which a stopped job ends
+_END_SECONDS = 3.0  # in which a stopped job ends
 _POLL_SECONDS = 0.1  # between two looks at a cancellation
-_FIRST_GUESS = 20.0  # seconds of a question, before one was answered
-_WEIGHT = 0.3  # of the last question in the mean of their seconds
+_RETRY_SECONDS = 20.0  # before a client asks again, if nothing is known of what runs
 
 
 class BusyError(FbragError):
@@ -82,13 +84,15 @@ class Desk:
         self.session, self.library, self._log = session, library, log
         self._parallel, self._places, self._limit = parallel, places, limit
         self._uncached = session.uncached()  # for what may not be written to the disk
-        self._jobs: dict[str, Job] = {}  # the oldest first
-        self._threads: dict[str, threading.Thread] = {}  # of the jobs that run or wait
+        self._running: dict[Job, threading.Thread] = {}  # those that run or wait
+        self._kept: dict[str, Job] = {}  # those that clients come back for, the oldest first
         self._line: list[Job] = []  # the jobs that have read their documents; the first `parallel` of them ask the models
         self._turns = threading.Condition()  # of the line
         self._talks: OrderedDict[str, _Talk] = OrderedDict()  # the least recently used first
         self._lock = threading.Lock()
-        self._seconds = _FIRST_GUESS  # that a question takes at the models
+        self._is_closed = False
+        self._beginning = threading.Thread(target=self._begin, name="begin", daemon=True)
+        self._ended = Cancellation()  # of what is done before the first question
         session.run_at_once(parallel)
 
     def ask(
@@ -119,12 +123,11 @@ class Desk:
         )
         thread = threading.Thread(target=self._run, args=(job,), name=f"job {job.id}", daemon=True)
         with self._lock:
-            if len(self._threads) >= self._parallel + self._places:
-                raise BusyError(len(self._threads), self._retry_after())
-            done = [name for name in self._jobs if name not in self._threads]
-            for name in done[: max(0, len(done) + 1 - MOST_KEPT)]:
-                del self._jobs[name]
-            self._jobs[job.id], self._threads[job.id] = job, thread
+            if self._is_closed:
+                raise StoppedError
+            if len(self._running) >= self._parallel + self._places:
+                raise BusyError(len(self._running), self._retry_after())
+            self._running[job] = thread
         thread.start()
         return job
 
@@ -136,37 +139,35 @@ class Desk:
     @property
     def n_running(self) -> int:
         """The number of questions that run or wait."""
-        return len(self._threads)
+        return len(self._running)
 
     @property
     def n_waiting(self) -> int:
         """The number of questions whose turn to ask the models has not come."""
         return max(0, len(self._line) - self._parallel)
 
-    def running(self, question: str, documents: Sequence[str], *, answering: bool = True) -> Job | None:
-        """Return the job of the same question, by the default method, where it runs and was not cancelled; else None."""
-        entries = self.library.find(documents)
+    def keep(self, job: Job) -> Job:
+        """Keep a job that its client comes back for, and return it: the last 16, an hour after their end."""
         with self._lock:
-            for job in (self._jobs[each] for each in self._threads):
-                same = (job.question, job.entries, job.answering) == (question, entries, answering)
-                if same and not job.cancellation.requested:
-                    return job
-        return None
+            self._kept[job.id] = job
+        self.kept()
+        return job
+
+    def kept(self) -> list[Job]:
+        """Return the jobs that are kept, the oldest first."""
+        with self._lock:
+            done = [each for each in self._kept.values() if each.done]
+            for each in done[:-MOST_KEPT] + [each for each in done[-MOST_KEPT:] if monotonic() - each.ended > KEPT_SECONDS]:
+                del self._kept[each.id]
+            return [*self._kept.values()]
 
     def job(self, name: str) -> Job:
-        """Return a job by its id. Raises FbragError `usage` for one that is not known, or no longer."""
-        with self._lock:
-            if name in self._jobs:
-                return self._jobs[name]
+        """Return a job that is kept by its id. Raises FbragError `usage` for one that is not known, or no longer."""
+        for each in self.kept():
+            if each.id == name:
+                return each
         what = "there is no such job, or it was too long ago"
         raise FbragError("usage", what, "ask the question again: what was computed is cached")
-
-    def drop(self, job: Job) -> None:
-        """Forget a job that nobody comes back for, once it is done."""
-        with self._lock:
-            job.kept = False
-            if job.id not in self._threads:
-                self._jobs.pop(job.id, None)
 
     def find(self, question: str, documents: Sequence[str], n: int, listener: Listener) -> Trace:
         """Return the trace with the `n` best chunks for a question, by BM25 alone. No model is loaded."""
@@ -178,18 +179,47 @@ class Desk:
         """Free the models, and let go of the documents, that nobody has used for so many seconds."""
         self.session.evict_idle(seconds)
         self._uncached.retrievers.evict_idle(seconds)
+        self.kept()
         self.library.evict_idle(seconds)
 
+    def begin(self) -> None:
+        """Load the models, and read the documents that are served, before the first question."""
+        if self.library.entries():
+            self._beginning.start()
+
     def close(self) -> None:
-        """Stop all jobs, and wait for their end."""
+        """Stop all jobs, and wait for their end. What listens to one that nothing stops, as within a library, is told its end."""
         with self._lock:
-            threads = [*self._threads.values()]
-            for name in self._threads:
-                self._jobs[name].cancel()
+            self._is_closed = True
+            running = {**self._running}
+        self._ended.request(StoppedError())
+        for job in running:
+            job.cancel()
         end = monotonic() + _END_SECONDS
-        for thread in threads:
+        for job, thread in running.items():
             thread.join(max(0.0, end - monotonic()))
+            if thread.is_alive():
+                job.end(None, StoppedError())
+        if self._beginning.is_alive():
+            self._beginning.join(max(0.0, end - monotonic()))
         self._uncached.retrievers.close()
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether work goes on after the end."""
+        return bool(self._running) or self._beginning.is_alive()
+
+    def _begin(self) -> None:
+        """What fails is said to the client that asks first."""
+        listener = Listener(cancellation=self._ended)
+        try:
+            for name in dict.fromkeys(self.session.names()):
+                self.session.pool.begin(name, listener)
+            self.library.collection((), listener, self.default_method.chunk_words)
+        except FbragError:
+            pass
+        except Exception:
+            logging.getLogger("fbrag").exception("what is served cannot be read before it is asked")
 
     # -- a job, in its thread --------------------------------------------------------------------------------------------
 
@@ -205,9 +235,7 @@ class Desk:
             if timer:
                 timer.cancel()
         with self._lock:
-            del self._threads[job.id]
-            if not job.kept:
-                self._jobs.pop(job.id, None)
+            del self._running[job]
         job.end(trace, error)
         for session in (self.session, self._uncached):
             session.forget()
@@ -216,17 +244,16 @@ class Desk:
         is_private = self.library.is_private(job.entries)
         listener = Listener(progress=job.hear, cancellation=job.cancellation)
         self.session.check(job.method, job.models, answering=job.answering)
-        job.collection = collection = self.library.read(job.entries, listener, job.method.chunk_words)
+        collection = self.library.read(job.entries, listener, job.method.chunk_words)
         _rank(job, job.question, collection)
         with self._talk(job) as talk, self._turn(job):
             if talk:
                 is_private = talk.is_private = talk.is_private or is_private
             session = self._uncached if is_private else self.session
             query = self._query(session, talk, job, collection, listener)
-            listener = replace(listener, progress=_without_ranks(job.hear))
             job.forecast = forecast(self.session, job.method, collection.corpus)
             trace = session.retrieve(query, listener, answering=job.answering)
-            job.hear(Event("select", "selected", about=trace))
+            job.hear(Event("select", "selected", about=replace(trace, method_state=None)))
             if not job.answering:
                 return trace
             trace = session.answer(trace, listener)
@@ -247,9 +274,8 @@ class Desk:
         if job.conversation and not isinstance(job.conversation, str):
             conversation.take_up(job.conversation, listener)
         query = conversation.query(job.question, listener)
-        job.asked = query.text
         if query.text != job.question:
-            job.hear(Event("understand", "understood", text=query.text))
+            job.hear(Event("understand", "resolved_question", text=query.text))
             _rank(job, query.text, collection)
         return query
 
@@ -276,9 +302,7 @@ class Desk:
                 while job not in self._line[: self._parallel]:
                     self._turns.wait(_POLL_SECONDS)
                     job.cancellation.raise_if_requested()
-            began = monotonic()
             yield
-            self._seconds += _WEIGHT * (monotonic() - began - self._seconds)
         finally:
             with self._turns:
                 self._line.remove(job)
@@ -287,25 +311,16 @@ class Desk:
     def _retry_after(self) -> int:
         """Return the seconds until a place is free, about: when the first of those that run is done."""
         left = [each.forecast.left() for each in self._line[: self._parallel]]
-        known = [each for each in left if each is not None]
-        return max(1, ceil(min(known) if known else self._seconds / self._parallel))
+        return max(1, ceil(min((each for each in left if each is not None), default=_RETRY_SECONDS)))
 
 
 def _rank(job: Job, question: str, collection: Collection) -> None:
     """Let a job know which chunks are nearest to a question, by BM25."""
     from fbrag_cli.methods.ranking import top_unique_chunks
 
-    scores = collection.retriever.scores(question)
-    found = top_unique_chunks(collection.corpus, scores, _NEAREST)
-    job.keyword_matches = tuple(collection.corpus.chunks[position] for position in found)
-    job.hear(Event("recall", "ranked", positions=tuple(position for position in found if scores[position] > 0), about=scores))
-
-
-def _without_ranks(progress: Progress) -> Progress:
-    """Return a listener that passes on all but what `_rank` has said."""
-
-    def receive(event: Event) -> None:
-        if event.kind != "ranked":
-            progress(event)
-
-    return receive
+    corpus, retriever = collection.corpus, collection.retriever
+    scores = retriever.scores(question)
+    found = [position for position in top_unique_chunks(corpus, scores, _NEAREST) if scores[position] > 0]
+    weights = {position: dict(retriever.term_scores(question, position)) for position in found}
+    job.keyword_matches = KeywordMatches(corpus, scores, weights)
+    job.hear(Event("recall", "keyword_matches", about=job.keyword_matches))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import threading
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from time import monotonic
 from typing import TYPE_CHECKING
 
 from fbrag_cli.cancellation import Cancellation
@@ -15,11 +17,15 @@ from fbrag_cli.query import DEFAULT_MODELS, ModelNames
 from fbrag_cli.session.forecast import Forecast
 
 if TYPE_CHECKING:
-    from fbrag_cli.corpus import Passage
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from fbrag_cli.corpus import Corpus, Passage
     from fbrag_cli.methods.method import Method
-    from fbrag_cli.query import Collection
     from fbrag_cli.serving.library import LibraryEntry
     from fbrag_cli.trace import Trace
+
+    Scores = NDArray[np.float32]
 
 #: The last event of every job.
 END = Event("job", "done")
@@ -48,15 +54,30 @@ class Headline:
             self.text = f"{label}: {event.done:.0f} tokens written"
 
 
+@dataclass(frozen=True, slots=True)
+class KeywordMatches:
+    """The chunks nearest to a question by BM25.
+
+    scores: float32 (n_chunks,), of all. weights: the score of each term of the question, by the positions of the nearest.
+    """
+
+    corpus: Corpus
+    scores: Scores
+    weights: dict[int, dict[str, float]]
+
+    @property
+    def chunks(self) -> list[Passage]:
+        return [self.corpus.chunks[position] for position in self.weights]
+
+
 @dataclass(eq=False, kw_only=True)
 class Job:
-    """A question that waits, runs, or has run. Its events may be received from the first on (`subscribe`).
+    """A question that waits, runs, or has run. Whoever comes later receives its events from the first on.
 
-    question: as the client asked it; `asked` is the question that it stands for. conversation: what it may refer to: the id of a
-    conversation, or the questions before it, each with its answer; None for nothing. answering: whether it is answered; else its
-    chunks are selected, and no more. log: receives sentences for the user. collection: its documents, from when they are read
-    until its end. keyword_matches: the chunks nearest to the question by BM25, best first, as soon as they are known. waiting:
-    number of calls that wait for it. kept: whether a client may come back for it.
+    question: as the client asked it. conversation: what it may refer to: the id of a conversation, or the questions before it,
+    each with its answer; None for nothing. answering: whether it is answered; otherwise its chunks are only selected. log:
+    receives sentences for the user. keyword_matches: the chunks nearest to the question, as soon as they are known. ended:
+    monotonic seconds of its end, 0 before it.
     """
 
     question: str
@@ -67,24 +88,20 @@ class Job:
     answering: bool = True
     log: Progress = silent
     id: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
-    asked: str = ""
-    collection: Collection | None = None
-    keyword_matches: tuple[Passage, ...] = ()
-    waiting: int = 0
-    kept: bool = True
+    keyword_matches: KeywordMatches | None = None
+    ended: float = 0.0
     forecast: Forecast = field(default_factory=Forecast)
     cancellation: Cancellation = field(default_factory=Cancellation)
     _trace: Trace | None = None
     _error: BaseException | None = None
     _headline: Headline = field(default_factory=Headline)
-    _events: list[Event] = field(default_factory=list)  # so far
-    _receivers: list[Progress] = field(default_factory=list)
+    _events: list[tuple[int, Event]] = field(default_factory=list)  # so far, with their numbers
+    _watchers: list[Callable[[], object]] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)  # of both
-    _done: threading.Event = field(default_factory=threading.Event)
 
     @property
     def done(self) -> bool:
-        return self._done.is_set()
+        return self.ended > 0
 
     @property
     def stage(self) -> str:
@@ -103,17 +120,26 @@ class Job:
         """Stop it; it ends within a second."""
         self.cancellation.request(StoppedError())
 
-    def wait(self, seconds: float) -> bool:
-        """Wait for its end. Return whether it is done."""
-        return self._done.wait(seconds)
-
-    def subscribe(self, receive: Callable[[Event], None]) -> None:
-        """Call `receive` with each event from the first on, and then with `END`: in the job's thread, those that were before in
-        this one. It must return at once. Of the progress of a stage before now only the last event counts."""
+    @contextmanager
+    def watched(self, wake: Callable[[], object]) -> Iterator[None]:
+        """Call `wake` after each event, in the job's thread, until the block ends. It must return at once."""
         with self._lock:
-            for event in self._events:
-                receive(event)
-            self._receivers.append(receive)
+            self._watchers.append(wake)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._watchers.remove(wake)
+
+    def leave(self) -> None:
+        """Stop it, unless somebody else watches it."""
+        if not self.done and not self._watchers:
+            self.cancel()
+
+    def events(self, after: int = -1) -> list[tuple[int, Event]]:
+        """Return the events after a number, each with its number. Of the progress of a stage only the last one is kept."""
+        with self._lock:
+            return [each for each in self._events if each[0] > after]
 
     def hear(self, event: Event) -> None:
         """Take up what the event says of the progress, and pass it on."""
@@ -124,23 +150,17 @@ class Job:
         self._pass_on(event)
 
     def end(self, trace: Trace | None, error: BaseException | None) -> None:
-        """Note what became of it, and let go of what it held beside the trace."""
-        self._trace, self._error = trace, error
-        self.collection, self.keyword_matches = None, ()
-        self._done.set()
-        self._pass_on(END)
-        with self._lock:
-            self._events[:], self._receivers[:] = [END], []
+        """Note what became of it, once."""
+        if not self.done:
+            self._trace, self._error = trace, error
+            self.ended = monotonic()
+            self._pass_on(END)
 
     def _pass_on(self, event: Event) -> None:
         with self._lock:
-            if event.kind in ("progress", "written") and self._events and _is_same(self._events[-1], event):
-                self._events[-1] = event
-            else:
-                self._events.append(event)
-            for receive in self._receivers:
-                receive(event)
-
-
-def _is_same(before: Event, event: Event) -> bool:
-    return (before.stage, before.kind) == (event.stage, event.kind)
+            number, before = self._events[-1] if self._events else (-1, END)
+            if event.kind in ("progress", "written") and (before.stage, before.kind) == (event.stage, event.kind):
+                self._events.pop()
+            self._events.append((number + 1, event))
+            for wake in self._watchers:
+                wake()

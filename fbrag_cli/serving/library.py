@@ -6,10 +6,10 @@ import os
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal
 
 from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.documents.source import stat_file
@@ -19,15 +19,16 @@ from fbrag_cli.serving.door import MOST_PATHS, Door
 from fbrag_cli.session.pool import Lease, Pool
 from fbrag_cli.session.session import Session
 from fbrag_cli.session.settings import DocumentSettings
-from fbrag_cli.text.printable import byte_size, one_line, plural
+from fbrag_cli.storage.files import is_same_name
+from fbrag_cli.text.printable import one_line, plural
 
 if TYPE_CHECKING:
     from fbrag_cli.documents.document import Document
     from fbrag_cli.query import Collection
 
-#: Limits of uploads: bytes of one, bytes of the texts of all, and their number. The least recently used one goes first.
+#: Limits of uploads: bytes of one, characters of the texts of all, and their number. The least recently used one goes first.
 MOST_BYTES = 100_000_000
-MOST_BYTES_KEPT = 400_000_000
+MOST_CHARACTERS_KEPT = 400_000_000
 MOST_UPLOADS = 32
 
 _MOST_READ = 8  # collections that are kept
@@ -39,22 +40,15 @@ _HINT = "name one that is served, or start fbrag with --allow FOLDER to let othe
 class LibraryEntry:
     """A document or a folder that clients may name.
 
-    id: short; of the same path always the same. name: as shown. paths: of files and folders; none of an upload.
+    id: short; of the same path always the same. name: as shown. paths: of files and folders; none of an upload. document: an
+    upload, as it was read.
     """
 
     id: str
     name: str
     kind: Literal["document", "folder", "upload"]
     paths: tuple[str, ...] = ()
-
-
-@dataclass(slots=True)
-class _Upload:
-    """A file that a client sent, as it was read. n_bytes: of its text."""
-
-    entry: LibraryEntry
-    document: Document
-    n_bytes: int
+    document: Document | None = field(default=None, compare=False, repr=False)
 
 
 class Library:
@@ -81,14 +75,14 @@ class Library:
         self._served = {entry.id: entry for entry in map(_entry, documents)}
         named = (Path(each).resolve() for each in documents)
         self._door = Door((*(door.roots if door else ()), *named))
-        self._uploads: OrderedDict[str, _Upload] = OrderedDict()  # the least recently used first
+        self._uploads: OrderedDict[str, LibraryEntry] = OrderedDict()  # the least recently used first
         self._lock = threading.Lock()  # of the uploads
         self._read: Pool[str, Collection] = Pool(most=_MOST_READ)
 
     def entries(self) -> list[LibraryEntry]:
         """Return what is served, in the order in which it was named, then what was uploaded, the oldest first."""
         with self._lock:
-            return [*self._served.values(), *(each.entry for each in self._uploads.values())]
+            return [*self._served.values(), *self._uploads.values()]
 
     def find(self, names: Sequence[str] = ()) -> tuple[LibraryEntry, ...]:
         """Return the entries of ids, of names as shown, or of paths that the door lets through; all that is served without any.
@@ -107,7 +101,7 @@ class Library:
         return self.read(self.find(names), listener, chunk_words)
 
     def read(self, entries: Sequence[LibraryEntry], listener: Listener, chunk_words: int = 300) -> Collection:
-        """Return the collection of entries. Raises as `Session.collect`, and `doc_not_found` for an upload that is gone."""
+        """Return the collection of entries. Raises as `Session.collect`."""
         with Lease(listener) as lease:
             return self._collected(entries, chunk_words, lease)
 
@@ -125,21 +119,22 @@ class Library:
         """Return whether nothing that was made of these documents may be written to the disk."""
         return any(each.kind == "upload" for each in entries)
 
-    def upload(self, name: str, data: IO[bytes], listener: Listener | None = None) -> LibraryEntry:
+    def upload(self, name: str, content: bytes, listener: Listener | None = None) -> LibraryEntry:
         """Read a file that a client sends, and return its entry. It is in memory alone, until others take its place.
 
         name: its suffix counts; no file of that name is opened. listener: can stop the reading. Raises FbragError as
-        `Session.collect`, and `too_large`.
+        `Session.collect`.
         """
-        shown, content = _as_name(name), data.read(MOST_BYTES + 1)
-        if len(content) > MOST_BYTES:
-            raise FbragError("too_large", f"{shown} has more than {byte_size(MOST_BYTES)}", "send less", document=shown)
+        shown = _as_name(name)
         id = _id("upload", shown, sha256(content).hexdigest())
-        if found := self._used(id):
-            return found.entry
+        if (found := self._used(id)) is not None:
+            return found
         (document,) = self._session.collect_bytes(shown, content, self._settings, listener=listener).corpus.documents
-        entry = LibraryEntry(id=id, name=shown, kind="upload")
-        self._keep(_Upload(entry, document, len(document.text.encode("utf-8", "replace"))))
+        entry = LibraryEntry(id=id, name=shown, kind="upload", document=document)
+        with self._lock:
+            self._uploads[id] = entry
+            while len(self._uploads) > 1 and (len(self._uploads) > MOST_UPLOADS or self._n_chars > MOST_CHARACTERS_KEPT):
+                self._uploads.popitem(last=False)
         return entry
 
     def evict_idle(self, seconds: float) -> None:
@@ -151,10 +146,10 @@ class Library:
     def _find(self, name: str) -> LibraryEntry:
         if name in self._served:
             return self._served[name]
-        if upload := self._used(name):
-            return upload.entry
+        if (upload := self._used(name)) is not None:
+            return upload
         for entry in self._served.values():
-            if entry.name == name:
+            if is_same_name(entry.name, name):
                 return entry
         try:
             return _entry(self._door.path(name))
@@ -162,8 +157,8 @@ class Library:
             pass
         with self._lock:
             for upload in reversed(self._uploads.values()):
-                if upload.entry.name == name:
-                    return upload.entry
+                if is_same_name(upload.name, name):
+                    return upload
         raise FbragError("doc_not_found", f"there is no document {one_line(name, _MOST_OF_A_NAME)}", _HINT, document=name)
 
     # -- reading ---------------------------------------------------------------------------------------------------------
@@ -210,8 +205,8 @@ class Library:
         documents: list[Document] = []
         warnings: list[str] = []
         for entry in entries:
-            if entry.kind == "upload":
-                documents.append(self._upload(entry).document)
+            if entry.document:
+                documents.append(entry.document)
             else:
                 others = self._collected([entry], chunk_words, lease)
                 documents += others.corpus.documents
@@ -221,25 +216,16 @@ class Library:
 
     # -- uploads ---------------------------------------------------------------------------------------------------------
 
-    def _used(self, id: str) -> _Upload | None:
+    def _used(self, id: str) -> LibraryEntry | None:
         """Return an upload, which is the most recently used one from now on; None for another id."""
         with self._lock:
             if id in self._uploads:
                 self._uploads.move_to_end(id)
             return self._uploads.get(id)
 
-    def _upload(self, entry: LibraryEntry) -> _Upload:
-        if (found := self._used(entry.id)) is None:
-            raise FbragError("doc_not_found", f"{one_line(entry.name)} is no longer here", "upload it again", document=entry.name)
-        return found
-
-    def _keep(self, upload: _Upload) -> None:
-        """Put an upload in, and drop the least recently used ones beyond the limits."""
-        with self._lock:
-            self._uploads[upload.entry.id] = upload
-            kept = sum(each.n_bytes for each in self._uploads.values())
-            while len(self._uploads) > 1 and (len(self._uploads) > MOST_UPLOADS or kept > MOST_BYTES_KEPT):
-                kept -= self._uploads.popitem(last=False)[1].n_bytes
+    @property
+    def _n_chars(self) -> int:
+        return sum(each.document.n_chars for each in self._uploads.values() if each.document)
 
 
 def _entry(path: str) -> LibraryEntry:

@@ -25,7 +25,7 @@ from fbrag_cli.session.pool import Lease
 from fbrag_cli.session.retrievers import Retrievers
 from fbrag_cli.session.settings import CacheSettings, DocumentSettings, ModelSettings
 from fbrag_cli.settings import settings_of
-from fbrag_cli.storage.files import sha256_of
+from fbrag_cli.storage.files import on_disk, sha256_of
 from fbrag_cli.text.printable import plural
 from fbrag_cli.trace import Stage, Trace
 
@@ -144,6 +144,7 @@ class Session:
             from fbrag_cli.indexing.collect import collect, collect_one
             from fbrag_cli.indexing.files import find_files
 
+            paths = [*map(on_disk, paths)]
             reading = _reading(settings, chunk_words, password)
             findings = find_files(paths, settings.include, settings.exclude, listener.cancellation)
             if len(findings.files) == 1 and not any(map(os.path.isdir, paths)):

@@ -1,5 +1,4 @@
-"""The folders of the cache, the configuration and the models, and the socket of the server: that of the user's choice, else
-the platform's own."""
+"""The folders of the cache, the configuration, the models and the servers: of the user's choice, else the platform's own."""
 
 from __future__ import annotations
 
@@ -7,6 +6,8 @@ import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
+
+from fbrag_cli.storage.files import on_disk
 
 if TYPE_CHECKING:
     from platformdirs.api import PlatformDirsABC
@@ -32,15 +33,15 @@ def models_dir() -> Path:
     return _of_user("user_data_dir") / "models"
 
 
-def socket_path() -> Path:
-    """Return FBRAG_SOCKET, else the socket of this user's server in a folder of the user. It may not exist."""
-    if chosen := _chosen("FBRAG_SOCKET"):
-        return chosen
-    user = os.getuid() if hasattr(os, "getuid") else 0
-    for folder in (os.environ.get("XDG_RUNTIME_DIR", ""), f"/run/user/{user}"):
-        if os.path.isabs(folder) and os.path.isdir(folder):
-            return Path(folder) / "fbrag" / "serve.sock"
-    return Path(os.environ.get("TMPDIR") or "/tmp") / f"fbrag-{user}" / "serve.sock"  # tempfile needs one that can be written
+def token_path() -> Path:
+    """Return the file of the token that programs send to this user's servers. It may not exist yet."""
+    return _of_user("user_data_dir") / "token"
+
+
+def runtime_dir() -> Path:
+    """Return fbrag's folder of the user for what lives as long as a process. It may not exist yet."""
+    folder = os.environ.get("XDG_RUNTIME_DIR", "")
+    return Path(folder) / "fbrag" if os.path.isabs(folder) else _of_user("user_data_dir") / "run"
 
 
 def is_nowhere(folder: Path) -> bool:
@@ -51,7 +52,7 @@ def is_nowhere(folder: Path) -> bool:
 def _chosen(variable: str) -> Path | None:
     if not (value := os.environ.get(variable)):
         return None
-    path = Path(os.path.expanduser(value))
+    path = Path(on_disk(os.path.expanduser(value)))
     try:
         return path.absolute()
     except OSError:  # a relative path, and the working folder was deleted: it cannot exist

@@ -43,7 +43,7 @@ def held(chromium: Chrome, served: Served, event: str) -> None:
     """A question whose events have come as far as `event`, which has not."""
     served.gate.held.add(event)
     ask(chromium, UNSURE)
-    seen = {"sample": ".of-sources", "token": ".of-samples", "done": ".answer"}[event]
+    seen = {"selected": ".of-sources", "token": ".of-samples", "done": ".answer"}[event]
     until(chromium, f"{LAST}.querySelector('{seen}').checkVisibility()", 300)
 
 
@@ -82,7 +82,7 @@ def gone(chromium: Chrome, served: Served) -> None:
 
 STATES: dict[str, Picture] = {
     "empty": lambda chromium, served: None,
-    "reading": partial(held, event="sample"),
+    "reading": partial(held, event="selected"),
     "samples": partial(held, event="token"),
     "streaming": partial(held, event="done"),
     "answered": lambda chromium, served: asked(chromium, served, SURE),

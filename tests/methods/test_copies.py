@@ -107,10 +107,13 @@ def test_all_places_are_named() -> None:
     assert "also in c.txt:1-4, e.txt:1" in markdown(answer_of(trace), Layout(context=0))
     assert "</a>, also in c.txt:1-4, e.txt:1</h3>" in page(trace)
     first, second = as_json.sources(trace, answer_of(trace))
-    assert [(copy["document"], copy["chunk"], copy["end_line"]) for copy in first["copies"]] == [("c.txt", 3, 4), ("e.txt", 5, 1)]
-    assert second["copies"] == []
+    assert [(copy["document"], copy["chunk"], copy["end_line"]) for copy in first["duplicates"]] == [
+        ("c.txt", 3, 4),
+        ("e.txt", 5, 1),
+    ]
+    assert second["duplicates"] == []
     explained = as_json.explanation(trace, memory_mb=1)["chunks"]
-    assert [chunk["copy_of"] for chunk in explained] == [None, None, 2, None, 2]
+    assert [chunk["duplicate_of"] for chunk in explained] == [None, None, 2, None, 2]
     fates = [line.rpartition("  ")[2] for line in found(trace, {1: {True}, 2: {False}})]
     assert fates == ["selected", "a copy of chunk 2, which is selected"]
 
@@ -124,7 +127,7 @@ def test_of_a_chunk_that_is_read_in_part_that_part_of_its_copies_is_named() -> N
     trace = trace.reading((trace.context[0].part(17, 42),))
     (source,) = as_json.sources(trace, answer_of(trace))
     assert source["text"] == "Agnes Moor kept the lamp."
-    (copy,) = source["copies"]
+    (copy,) = source["duplicates"]
     assert texts[1][copy["start_char"] : copy["end_char"]] == "Agnes\nMoor kept the lamp."
     assert "[1] a.txt:2, also in b.txt:4-5  " in sources(answer_of(trace), Layout(context=0))
 
@@ -133,4 +136,4 @@ def test_many_places_are_counted_in_a_text() -> None:
     trace = answered(OrderPreserving(select=1), corpus_of([LAMP] * 6))
     answer = answer_of(trace)
     assert "a.txt:1, also in b.txt:1, c.txt:1, d.txt:1, 2 other places" in sources(answer, Layout(context=0))
-    assert len(as_json.sources(trace, answer)[0]["copies"]) == 5
+    assert len(as_json.sources(trace, answer)[0]["duplicates"]) == 5

@@ -28,8 +28,8 @@ def fragments(trace: Trace) -> Iterator[str]:
     """All HTML that the page is sent of one answer."""
     chunks = trace.corpus.chunks
     yield live_page.nearest(trace.corpus, {position: {} for position in range(len(chunks[:3]))}, trace.scores.backward)["html"]
-    yield from (each["html"] for each in live_page.samples(trace, "j-"))
-    yield live_page.selected(replace(trace, status="retrieved", answer=None), "j-")["html"]
+    selected = live_page.selected(replace(trace, status="retrieved", answer=None), "j-")
+    yield from (selected["html"], selected["samples_html"])
     yield from (value for key, value in live_page.done(trace, "j-").items() if key.endswith("_html"))
     yield live_page.chunks(trace.corpus, range(len(chunks)), Findings(trace, answer_of(trace)), "j-")
     yield live_page.chunks(trace.corpus, range(len(chunks)))

@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import anyio
+from starlette.requests import ClientDisconnect
 
-from fbrag_cli.serving.lifetime import Lifetime
-from fbrag_cli.serving.process.entrance import Entrance
-from fbrag_cli.serving.process.guard import Guard
+from fbrag_cli.serving.process.access import Access
 from fbrag_cli.session.settings import ModelSettings
 from fbrag_cli.storage.cache import NOWHERE, Cache
 from tests.chromium import measured
@@ -24,22 +23,30 @@ if TYPE_CHECKING:
     from selenium.webdriver import Chrome
 
 PATIENCE = 30  # seconds
+TOKEN = "open-sesame-open-sesame"
 QUESTION = "Who sealed the box of the chronometer?"
 
 
 @dataclass
 class Gate:
-    """Stands between the server and the browser, and holds back the events of the names in `held`."""
+    """Stands between the server and the browser, and holds back the events of the names in `held`.
+
+    breaks: name of an event after which the connection breaks, once.
+    """
 
     held: set[str] = field(default_factory=set)
+    breaks: str = ""
 
     def around(self, app: Any) -> Any:
         async def run(scope: Any, receive: Any, send: Any) -> None:
             async def sent(message: Any) -> None:
-                lines = message.get("body", b"").split(b"\n", 1)[0]
-                while lines.removeprefix(b"event: ").decode("utf-8", "replace") in self.held:
+                name = message.get("body", b"").split(b"\n", 1)[0].removeprefix(b"event: ").decode("utf-8", "replace")
+                while name in self.held:
                     await anyio.sleep(0.02)
                 await send(message)
+                if name and name == self.breaks:
+                    self.breaks = ""
+                    raise ClientDisconnect
 
             await app(scope, receive, sent)
 
@@ -64,11 +71,10 @@ class Served:
     def start(self) -> None:
         self.port = self.port or free_port()
         self._running = ExitStack()
-        entrance = Entrance(host="127.0.0.1", port=self.port)
-        lifetime = Lifetime()
+        access = Access(host="127.0.0.1", port=self.port, token=TOKEN)
 
         def around(app: Any) -> Any:
-            return Guard(self.gate.around(app), lifetime, entrance)
+            return access.guard(self.gate.around(app), lambda line: None)
 
         server = live(self.models, self.documents, cache=self.cache, port=self.port, around=around, parallel=2)
         self.live = self._running.enter_context(server)
@@ -114,7 +120,7 @@ def opened(
         "Network.emulateNetworkConditions": {"offline": False, "latency": 0, "downloadThroughput": -1, "uploadThroughput": -1},
     }.items():
         chromium.execute_cdp_cmd(command, parameters)
-    chromium.get(address)
+    chromium.get(f"{address.partition('?')[0]}?token={TOKEN}")
     chromium.execute_script("sessionStorage.clear()")
     for kind in ("browser", "performance"):
         chromium.get_log(kind)

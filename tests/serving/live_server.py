@@ -17,7 +17,6 @@ import uvicorn
 from fbrag_cli.serving.desk import Desk
 from fbrag_cli.serving.door import Door
 from fbrag_cli.serving.http.app import create_app
-from fbrag_cli.serving.http.state import State
 from fbrag_cli.serving.library import Library
 from fbrag_cli.session.session import Session
 from fbrag_cli.session.settings import ModelSettings
@@ -31,7 +30,7 @@ class Live:
     """A server that listens."""
 
     port: int
-    state: State
+    desk: Desk
 
     def send(self, method: str, path: str, body: bytes | str | None = None, **headers: str) -> HTTPResponse:
         """Return the response, of which nothing is read yet."""
@@ -89,15 +88,14 @@ def live(
     with Session.open(models, cache) as session:
         library = Library(session, documents, door)
         with closing(Desk(session, library, **desk)) as at:
-            state = State(session=session, desk=at, library=library, door=door or Door(()))
-            config = uvicorn.Config(around(create_app(state, local=True)), host="127.0.0.1", port=port, log_level="warning")
+            config = uvicorn.Config(around(create_app(at)), host="127.0.0.1", port=port, log_level="warning")
             server = uvicorn.Server(config)
             thread = threading.Thread(target=server.run, daemon=True)
             thread.start()
             while not server.started:
                 time.sleep(0.01)
             try:
-                yield Live(port=server.servers[0].sockets[0].getsockname()[1], state=state)
+                yield Live(port=server.servers[0].sockets[0].getsockname()[1], desk=at)
             finally:
                 at.close()
                 server.should_exit = True

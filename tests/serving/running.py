@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -29,24 +28,13 @@ def user_of(environment: Environment, folder: Path) -> Environment:
     """The environment of a user whose folders are below `folder`."""
     (folder / "run").mkdir(mode=0o700, exist_ok=True)
     path = os.pathsep.join([str(ROOT), *sys.path[1:]])
-    return {**environment, "XDG_RUNTIME_DIR": str(folder / "run"), "PYTHONPATH": path}
+    return {**environment, "XDG_RUNTIME_DIR": str(folder / "run"), "XDG_DATA_HOME": str(folder / "data"), "PYTHONPATH": path}
 
 
 def fbrag(user: Environment, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run a command to its end."""
     command = [sys.executable, "-m", "fbrag_cli", *arguments]
     return subprocess.run(command, env=user, capture_output=True, text=True, timeout=PATIENCE, stdin=subprocess.DEVNULL)
-
-
-class _OverUnix(HTTPConnection):
-    def __init__(self, path: str) -> None:
-        super().__init__("localhost", timeout=PATIENCE)
-        self._path = path
-
-    def connect(self) -> None:
-        self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.settimeout(PATIENCE)
-        self.sock.connect(self._path)
 
 
 @dataclass
@@ -64,23 +52,35 @@ class Served:
     def port(self) -> int:
         return int(self.ready["address"].rpartition(":")[2])
 
-    def unix(self) -> HTTPConnection:
-        return _OverUnix(self.ready["socket"])
+    @property
+    def token(self) -> str:
+        return Path(self.ready["token_file"]).read_text().strip()
 
-    def tcp(self) -> HTTPConnection:
+    @property
+    def bearer(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.token}"}
+
+    def connection(self) -> HTTPConnection:
         return HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
 
-    def request(self, method: str, path: str, *, tcp: bool = False, **more: Any) -> tuple[HTTPResponse, bytes]:
-        connection = self.tcp() if tcp else self.unix()
+    def request(
+        self, method: str, path: str, *, headers: dict[str, str] | None = None, **more: Any
+    ) -> tuple[HTTPResponse, bytes]:
+        """What comes back, without the token that `get` sends."""
+        connection = self.connection()
         try:
-            connection.request(method, path, **more)
+            connection.request(method, path, headers=headers or {}, **more)
             response = connection.getresponse()
             return response, response.read()
         finally:
             connection.close()
 
-    def get(self, path: str, **more: Any) -> tuple[int, Any]:
-        response, body = self.request("GET", path, **more)
+    def sent(self, method: str, path: str, *, headers: dict[str, str] | None = None, **more: Any) -> tuple[HTTPResponse, bytes]:
+        """What comes back, with the token."""
+        return self.request(method, path, headers=self.bearer | (headers or {}), **more)
+
+    def get(self, path: str) -> tuple[int, Any]:
+        response, body = self.sent("GET", path)
         return response.status, json.loads(body) if body else None
 
     def end(self, number: int = signal.SIGTERM) -> int:
@@ -94,7 +94,7 @@ class Served:
         return self.process.returncode
 
     def left(self) -> list[str]:
-        """The files that it has left in its folder for sockets."""
+        """The files of processes that it has left."""
         return [str(each) for each in Path(self.user["XDG_RUNTIME_DIR"]).rglob("*") if not each.is_dir()]
 
     def of_system(self) -> psutil.Process:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
-import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,6 @@ from tests.conftest import INQUIRY
 from tests.serving.running import Environment, Served, fbrag, serving, until, user_of
 
 pytest.importorskip("uvicorn")
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Python has no Unix sockets there")
 
 TOKEN = "a-token-of-some-length-0123456789"
 
@@ -30,7 +29,7 @@ def user(tmp_path_factory: pytest.TempPathFactory) -> Environment:
 
 @pytest.fixture(scope="module")
 def open_door(user: Environment) -> Iterator[Served]:
-    """A process on loopback without a token."""
+    """A process with the token of its user, which requests send."""
     with serving(user, str(INQUIRY), "--port", "0", "-v") as served:
         yield served
         served.end()
@@ -43,7 +42,7 @@ def guarded(user: Environment, tmp_path_factory: pytest.TempPathFactory) -> Iter
     file = tmp_path_factory.mktemp("secret") / "token"
     file.touch(0o600)
     file.write_text(TOKEN + "\n")
-    with serving(user, "--port", "0", "--token-file", str(file), "--socket", str(file.with_name("s"))) as served:
+    with serving(user, "--port", "0", "--token-file", str(file)) as served:
         yield served
 
 
@@ -89,14 +88,14 @@ def raw(served: Served, data: bytes, *, wait: float = 10, half: bool = False) ->
     "host", ["evil.example", "evil.example:{port}", "127.0.0.1.evil.example", "localhost@evil.example", "", "["]
 )
 def test_a_name_that_points_here_is_refused(open_door: Served, host: str) -> None:
-    response, body = open_door.request("GET", "/v1/documents", tcp=True, headers={"Host": host.format(port=open_door.port)})
+    response, body = open_door.sent("GET", "/v1/documents", headers={"Host": host.format(port=open_door.port)})
     assert response.status == 403, body
     assert "nothing is served under the name" in said(body)
 
 
 @pytest.mark.parametrize("host", ["localhost", "localhost:{port}", "127.0.0.1:9000", "[::1]:{port}", "LOCALHOST"])
 def test_the_names_of_this_machine_are_served(open_door: Served, host: str) -> None:
-    response, body = open_door.request("GET", "/v1/documents", tcp=True, headers={"Host": host.format(port=open_door.port)})
+    response, body = open_door.sent("GET", "/v1/documents", headers={"Host": host.format(port=open_door.port)})
     assert response.status == 200, body
 
 
@@ -106,7 +105,7 @@ def test_the_names_of_this_machine_are_served(open_door: Served, host: str) -> N
 @pytest.mark.parametrize("path", ["/healthz", "/v1/ask", "/", "/no-such"])
 def test_a_page_of_another_site_may_not_ask(open_door: Served, origin: str, path: str) -> None:
     for method in ("GET", "POST", "OPTIONS"):
-        response, body = open_door.request(method, path, tcp=True, headers={"Origin": origin})
+        response, body = open_door.sent(method, path, headers={"Origin": origin})
         assert response.status == 403
         assert said(body) == "a page of another site may not ask"
         assert response.getheader("Access-Control-Allow-Origin") is None
@@ -114,44 +113,44 @@ def test_a_page_of_another_site_may_not_ask(open_door: Served, origin: str, path
 
 def test_the_own_page_may_ask(open_door: Served) -> None:
     own = {"Origin": f"http://127.0.0.1:{open_door.port}", "Sec-Fetch-Site": "same-origin", "Sec-Fetch-Mode": "cors"}
-    assert open_door.request("GET", "/v1/documents", tcp=True, headers=own)[0].status == 200
+    assert open_door.sent("GET", "/v1/documents", headers=own)[0].status == 200
 
 
 @pytest.mark.parametrize("site", ["cross-site", "same-site"])
 def test_what_another_page_embeds_is_refused_and_a_link_is_followed(open_door: Served, site: str) -> None:
     embedded = {"Sec-Fetch-Site": site, "Sec-Fetch-Mode": "no-cors", "Sec-Fetch-Dest": "script"}
-    assert open_door.request("GET", "/v1/documents", tcp=True, headers=embedded)[0].status == 403
+    assert open_door.sent("GET", "/v1/documents", headers=embedded)[0].status == 403
     link = {"Sec-Fetch-Site": site, "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
-    assert open_door.request("GET", "/", tcp=True, headers=link)[0].status != 403
+    assert open_door.sent("GET", "/", headers=link)[0].status != 403
 
 
 def test_a_site_that_the_user_names_may_ask_and_no_other(user: Environment, tmp_path: Path) -> None:
     site, file = "https://chat.example", tmp_path / "token"
     file.touch(0o600)
     file.write_text(TOKEN)
-    options = ["--origin", site, "--port", "0", "--token-file", str(file), "--socket", str(tmp_path / "s")]
+    options = ["--origin", site, "--port", "0", "--token-file", str(file)]
     with serving(user, str(INQUIRY), *options) as served:
 
         def asked(method: str, path: str, origin: str, **headers: str) -> Any:
             cross = {"Origin": origin, "Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "cors"}
-            return served.request(method, path, tcp=True, headers=cross | headers)[0]
+            return served.request(method, path, headers=cross | headers)[0]
 
         preflight = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization,content-type"}
         before = asked("OPTIONS", "/v1/chat/completions", site, **preflight)
-        assert before.status == 204
-        assert before.headers["Access-Control-Allow-Headers"] == "Authorization, Content-Type"
+        assert before.status == 200
+        assert {"Authorization", "Content-Type"} <= {*before.headers["Access-Control-Allow-Headers"].split(", ")}
         token = {"Authorization": f"Bearer {TOKEN}"}
         for response, status in ((asked("GET", "/v1/models", site, **token), 200), (asked("GET", "/v1/models", site), 401)):
             assert response.status == status
             assert response.headers["Access-Control-Allow-Origin"] == site
             assert response.headers["Access-Control-Allow-Credentials"] is None
             assert response.headers["Vary"] == "Origin"
-        for path in ("/", "/page/alive", "/healthz"):
+        for path in ("/", "/page/outline", "/healthz"):
             assert asked("GET", path, site, **token).status == 403
         for other in ("https://chat.example.evil.example", "http://chat.example", "https://chat.example:444", "null"):
             assert asked("GET", "/v1/models", other, **token).status == 403
             refused = asked("OPTIONS", "/v1/models", other, **preflight)
-            assert refused.status == 403
+            assert refused.status == 400
             assert refused.headers["Access-Control-Allow-Origin"] is None
 
 
@@ -165,7 +164,7 @@ def test_what_is_no_site(user: Environment, site: str) -> None:
 @pytest.mark.parametrize("path", ["/", "/healthz", "/no-such", "/v1/documents"])
 def test_all_responses_forbid_what_no_page_of_ours_needs(open_door: Served, guarded: Served, path: str) -> None:
     for served in (open_door, guarded):
-        headers = served.request("GET", path, tcp=True)[0].headers
+        headers = served.request("GET", path)[0].headers
         policy = headers["Content-Security-Policy"]
         assert policy.startswith("default-src 'none'; ")
         assert "frame-ancestors 'none'" in policy
@@ -174,13 +173,6 @@ def test_all_responses_forbid_what_no_page_of_ours_needs(open_door: Served, guar
         assert headers["Referrer-Policy"] == "no-referrer"
         assert headers.get_all("Cache-Control") == ["no-store"]
         assert headers["Server"] is None
-
-
-def test_the_process_is_watched_and_ended_over_the_unix_socket_alone(open_door: Served) -> None:
-    for path in ("/process/status", "/process/stop"):
-        assert open_door.request("GET", path, tcp=True)[0].status == 404
-    assert open_door.request("POST", "/process/stop", tcp=True)[0].status == 404
-    assert open_door.get("/process/status")[0] == 200
 
 
 # -- users -----------------------------------------------------------------------------------------------------------------
@@ -202,17 +194,16 @@ def test_the_process_is_watched_and_ended_over_the_unix_socket_alone(open_door: 
 )
 def test_without_the_token_nothing_is_answered(guarded: Served, headers: dict[str, str]) -> None:
     for path in ("/", "/v1/documents", "/v1/models", "/no-such", f"/v1/documents?token={TOKEN}"):
-        response, body = guarded.request("GET", path, tcp=True, headers=headers)
+        response, body = guarded.request("GET", path, headers=headers)
         assert response.status == 401
         assert response.getheader("WWW-Authenticate") == "Bearer"
         assert "the token is missing" in said(body)
-    assert guarded.get("/healthz", tcp=True)[0] == 200  # for what watches the process
-    assert guarded.get("/v1/documents")[0] == 200  # the user himself
+    assert guarded.request("GET", "/healthz")[0].status == 200  # for what watches the process
 
 
 def test_a_program_sends_the_token(guarded: Served) -> None:
     for scheme in ("Bearer", "bearer"):
-        response, _ = guarded.request("GET", "/v1/documents", tcp=True, headers={"Authorization": f"{scheme} {TOKEN}"})
+        response, _ = guarded.request("GET", "/v1/documents", headers={"Authorization": f"{scheme} {TOKEN}"})
         assert response.status == 200
 
 
@@ -220,13 +211,13 @@ def test_another_machine_needs_the_token_and_the_name_of_this_one(user: Environm
     file = tmp_path / "token"
     file.touch(0o600)
     file.write_text(TOKEN)
-    options = ["--host", "0.0.0.0", "--port", "0", "--token-file", str(file), "--socket", str(tmp_path / "s")]
+    options = ["--host", "0.0.0.0", "--port", "0", "--token-file", str(file)]
     with serving(user, *options) as served:
         assert served.ready["url"] == f"http://127.0.0.1:{served.port}/"
         headers = {"Authorization": f"Bearer {TOKEN}"}
         for host, status in {socket.gethostname(): 200, "10.1.2.3": 200, "evil.example": 403}.items():
-            assert served.request("GET", "/v1/documents", tcp=True, headers={**headers, "Host": host})[0].status == status
-        assert served.request("GET", "/v1/documents", tcp=True)[0].status == 401
+            assert served.request("GET", "/v1/documents", headers={**headers, "Host": host})[0].status == status
+        assert served.request("GET", "/v1/documents")[0].status == 401
         served.end()
         assert served.err.startswith("hint: what is asked goes over the network as it is")
 
@@ -235,83 +226,36 @@ def test_the_page_opens_once_by_the_address_that_the_browser_is_given(page: Serv
     address = page.ready["opened"]
     assert address.startswith(page.ready["url"] + "?token=")
     path = "/" + address.removeprefix(page.ready["url"])
-    assert page.request("GET", "/", tcp=True)[0].status == 401
-    response, _ = page.request("GET", path, tcp=True)
+    assert page.request("GET", "/")[0].status == 401
+    response, _ = page.request("GET", path)
     assert (response.status, response.getheader("Location")) == (303, "/")
     cookie = response.getheader("Set-Cookie")
     assert cookie.startswith(f"fbrag-{page.port}=")
-    assert cookie.endswith("; Path=/; HttpOnly; SameSite=Strict")
+    assert {"Path=/", "HttpOnly", "SameSite=strict"} <= {*cookie.split("; ")}
     value = cookie.partition(";")[0]
-    assert page.request("GET", "/", tcp=True, headers={"Cookie": f"a=b; {value}"})[0].status == 200
-    assert page.request("GET", "/v1/documents", tcp=True, headers={"Cookie": value})[0].status == 200
+    assert page.request("GET", "/", headers={"Cookie": f"a=b; {value}"})[0].status == 200
+    assert page.request("GET", "/v1/documents", headers={"Cookie": value})[0].status == 200
     for other in ('seen={"a":1}', "a b=1", "x[0]=1", "a@b=1"):  # of another program on this machine
-        assert page.request("GET", "/", tcp=True, headers={"Cookie": f"{other}; {value}"})[0].status == 200
-    assert page.request("GET", "/", tcp=True, headers={"Cookie": value.partition("=")[0] + "="})[0].status == 401
-    assert page.request("GET", path, tcp=True)[0].status == 401  # others may have seen it, as in the list of processes
+        assert page.request("GET", "/", headers={"Cookie": f"{other}; {value}"})[0].status == 200
+    assert page.request("GET", "/", headers={"Cookie": value.partition("=")[0] + "="})[0].status == 401
+    assert page.request("GET", path)[0].status == 401  # others may have seen it, as in the list of processes
     assert value.partition("=")[2] not in address
 
 
 def test_a_person_without_a_token_gets_a_page_that_says_what_to_do(page: Served) -> None:
     accept = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
     for path in ("/", "/?token=used"):
-        response, body = page.request("GET", path, tcp=True, headers=accept)
+        response, body = page.request("GET", path, headers=accept)
         assert (response.status, response.getheader("Content-Type")) == (401, "text/html; charset=utf-8")
         assert b"<p>Open the whole address that fbrag ui prints" in body
-    assert page.request("GET", "/", tcp=True)[0].getheader("Content-Type") == "application/json"
+    assert page.request("GET", "/")[0].getheader("Content-Type") == "application/json"
 
 
 def test_nothing_of_a_request_is_markup_in_the_page_of_its_refusal(page: Served) -> None:
-    response, body = page.request("GET", "/", tcp=True, headers={"Accept": "text/html", "Host": "<script>.example"})
+    response, body = page.request("GET", "/", headers={"Accept": "text/html", "Host": "<script>.example"})
     assert response.status == 403
     assert b"&lt;script&gt;" in body
     assert b"<script>" not in body
-
-
-def test_another_user_of_the_machine_is_told_by_the_system(monkeypatch: pytest.MonkeyPatch, open_door: Served) -> None:
-    from fbrag_cli.serving.process import peers
-
-    if not peers.are_told():
-        pytest.skip("this system does not say whose process a peer is")
-    server = ("127.0.0.1", open_door.port)
-    with socket.create_connection(server) as connection:
-        assert peers.is_same_user(connection.getsockname(), server)
-        assert not peers.is_same_user(("127.0.0.1", 1), server)
-        monkeypatch.setattr(peers, "_ROOT", -1)
-        monkeypatch.setattr(peers.os, "geteuid", lambda: 12345)
-        assert not peers.is_same_user(connection.getsockname(), server)
-
-
-def test_who_has_closed_the_connection_is_nobody() -> None:
-    from fbrag_cli.serving.process import peers
-
-    if not peers.are_told():
-        pytest.skip("this system does not say whose process a peer is")
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        client = socket.create_connection(listener.getsockname())
-        name = client.getsockname()
-        with listener.accept()[0] as connection:
-            assert peers.is_same_user(name, connection.getsockname())
-            client.close()
-            until(lambda: not peers.is_same_user(name, connection.getsockname()))  # /proc/net/tcp has root for it
-
-
-def test_an_address_of_ipv6_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    from fbrag_cli.serving.process import peers
-
-    if not peers.are_told() or not socket.has_ipv6:
-        pytest.skip("there is no IPv6 here")
-    try:
-        listener = socket.create_server(("::1", 0), family=socket.AF_INET6)
-    except OSError:
-        pytest.skip("there is no IPv6 here")
-    with listener, socket.create_connection(listener.getsockname()[:2]) as connection:
-        assert peers.is_same_user(connection.getsockname()[:2], listener.getsockname()[:2])
-    with socket.create_server(("", 0), family=socket.AF_INET6, dualstack_ipv6=True) as both:
-        port = both.getsockname()[1]
-        with socket.create_connection(("127.0.0.1", port)) as connection:
-            assert peers.is_same_user(
-                (f"::ffff:{connection.getsockname()[0]}", connection.getsockname()[1]), ("::ffff:127.0.0.1", port)
-            )
 
 
 @pytest.mark.parametrize(
@@ -353,76 +297,35 @@ def test_a_file_that_holds_no_token(user: Environment, tmp_path: Path, mode: int
     ],
 )
 def test_no_path_leads_to_a_file(open_door: Served, path: str) -> None:
-    response, body = open_door.request("GET", path, tcp=True)
+    response, body = open_door.sent("GET", path)
     assert response.status in (400, 403, 404)
     assert b"root:" not in body
 
 
 def test_a_body_that_is_too_large(open_door: Served) -> None:
-    head = b"POST /v1/ask HTTP/1.1\r\nHost: localhost\r\n"
+    head = f"POST /v1/ask HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {open_door.token}\r\n".encode()
     found = raw(open_door, head + b"Content-Length: 99999999999\r\n\r\n")
     assert found.startswith(b"HTTP/1.1 413 ")
-    response, body = open_door.request("POST", "/v1/ask", tcp=True, body=b"x" * 17_000_000)
+    response, body = open_door.sent("POST", "/v1/ask", body=b"x" * 17_000_000)
     assert response.status == 413
-    assert said(body) == "the request has more than 16 MB"
+    assert said(body) == "the request has more than 1 MB"
     chunks = (b"x" * 1_000_000 for _ in range(17))
-    response, body = open_door.request(
-        "POST", "/v1/ask", tcp=True, body=chunks, encode_chunked=True, headers={"Transfer-Encoding": "chunked"}
-    )
+    response, body = open_door.sent("POST", "/v1/ask", body=chunks, encode_chunked=True, headers={"Transfer-Encoding": "chunked"})
     assert response.status == 413
-
-
-@pytest.mark.parametrize("body", [b"", b"{", b"[]", b"null", b"\xff", b'{"question":', b'{"question": 1}', b"[" * 100_000])
-def test_a_body_that_is_no_question(open_door: Served, body: bytes) -> None:
-    headers = {"Content-Type": "application/json"}
-    response, reply = open_door.request("POST", "/v1/ask", tcp=True, body=body, headers=headers)
-    assert response.status == 400, reply
-    said(reply)
 
 
 @pytest.mark.parametrize("path", ["/v1/ask", "/v1/documents?name=a.txt"])
 def test_a_client_that_leaves_in_mid_request_is_no_fault(user: Environment, tmp_path: Path, path: str) -> None:
-    with serving(user, "--port", "0", "-v", "--socket", str(tmp_path / "s")) as served:
+    with serving(user, "--port", "0", "-v") as served:
         with socket.create_connection(("127.0.0.1", served.port)) as connection:
-            connection.sendall(f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\nabc".encode())
-            until(lambda: served.get("/process/status")[1]["requests"] == 1)
-        until(lambda: served.get("/process/status")[1]["requests"] == 0)
+            head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {served.token}\r\nContent-Length: 9\r\n\r\n"
+            connection.sendall(head.encode() + b"abc")
+            time.sleep(0.2)
+        assert served.get("/healthz")[0] == 200
         served.end()
     assert f"POST {path.partition('?')[0]} 400" in served.err
     assert "internal error" not in served.err
     assert "Traceback" not in served.err
-
-
-def test_a_slow_body_and_too_many_requests(monkeypatch: pytest.MonkeyPatch) -> None:
-    import anyio
-
-    from fbrag_cli.serving.lifetime import Lifetime
-    from fbrag_cli.serving.process import guard
-
-    sent: list[Any] = []
-
-    async def send(message: Any) -> None:
-        sent.append(message)
-
-    async def slow() -> Any:
-        await anyio.sleep(0.05)
-        return {"type": "http.request", "body": b"x", "more_body": True}
-
-    async def app(scope: Any, receive: Any, send: Any) -> None:
-        while (await receive()).get("more_body"):
-            pass
-
-    scope = {"type": "http", "method": "POST", "path": "/v1/ask", "headers": [(b"content-length", b"1000")], "query_string": b""}
-    monkeypatch.setattr(guard, "LIMITS", {"": guard.Limit(1000, 0.3)})
-    lifetime = Lifetime(idle=5)
-    anyio.run(guard.Guard(app, lifetime), scope, slow, send)
-    assert sent[0]["status"] == 408
-    assert lifetime.running == 0
-    sent.clear()
-    monkeypatch.setattr(guard, "MOST_RUNNING", 0)
-    anyio.run(guard.Guard(app, lifetime), {**scope, "headers": []}, slow, send)
-    assert sent[0]["status"] == 503
-    assert (b"retry-after", b"5") in sent[0]["headers"]
 
 
 def test_connections_that_stay_open_leave_room_for_others(open_door: Served) -> None:
@@ -430,7 +333,7 @@ def test_connections_that_stay_open_leave_room_for_others(open_door: Served) -> 
     try:
         for each in waiting:
             each.sendall(b"GET /healthz HTTP/1.1\r\n")
-        assert open_door.get("/healthz", tcp=True)[0] == 200
+        assert open_door.get("/healthz")[0] == 200
         assert open_door.get("/healthz")[0] == 200
     finally:
         for each in waiting:
@@ -438,11 +341,10 @@ def test_connections_that_stay_open_leave_room_for_others(open_door: Served) -> 
 
 
 def test_the_log_says_nothing_of_what_is_asked(user: Environment, tmp_path: Path) -> None:
-    socket_path = str(tmp_path / "s")
-    with serving(user, str(INQUIRY), "--socket", socket_path, "--port", "0", "-v") as served:
-        served.request("POST", "/v1/ask", body=json.dumps({"question": "secretquestion", "settings": {"no": 1}}))
-        served.request("GET", "/v1/source?document=secretname")
-        served.request("GET", "/\x1b[31msecret".replace("\x1b", "%1b"), tcp=True)
+    with serving(user, str(INQUIRY), "--port", "0", "-v") as served:
+        served.sent("POST", "/v1/ask", body=json.dumps({"question": "secretquestion", "settings": {"no": 1}}))
+        served.sent("GET", "/v1/source?document=secretname")
+        served.request("GET", "/\x1b[31msecret".replace("\x1b", "%1b"))
         served.end()
         assert "POST /v1/ask 400 in " in served.err
         assert "secretquestion" not in served.err

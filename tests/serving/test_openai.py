@@ -52,7 +52,7 @@ class Place:
     def sent(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
         """Return the status and the JSON of a response."""
         data = body if isinstance(body, str | bytes | None) else json.dumps(body)
-        response, told = self.served.request(method, path, body=data, headers={"Content-Type": "application/json"})
+        response, told = self.served.sent(method, path, body=data, headers={"Content-Type": "application/json"})
         return response.status, json.loads(told)
 
     def asked(self, *said: str, **more: Any) -> tuple[int, Any]:
@@ -60,9 +60,9 @@ class Place:
 
     def lines(self, *said: str, **more: Any) -> Iterator[str]:
         """Yield the lines of a stream as they come. The connection ends with it."""
-        connection = self.served.unix()
+        connection = self.served.connection()
         body = json.dumps(chat(*said, stream=True, **more))
-        connection.request("POST", "/v1/chat/completions", body, {"Content-Type": "application/json"})
+        connection.request("POST", "/v1/chat/completions", body, {"Content-Type": "application/json"} | self.served.bearer)
         response = connection.getresponse()
         assert (response.status, response.headers["Content-Type"]) == (200, "text/event-stream; charset=utf-8")
         try:
@@ -132,7 +132,7 @@ def test_each_served_document_or_folder_is_a_model(place: Place) -> None:
 
 def test_an_answer_has_its_sources_as_footnotes(place: Place) -> None:
     code, told = place.asked(
-        QUESTION, temperature=0.3, top_p=1, user="ann", seed=5, tools=[], stop=None, n=1, metadata={"a": "b"}
+        QUESTION, temperature=0.3, top_p=1, user="ann", seed=5, tools=[{}], stop=["x"], n=2, logprobs=True, anything={"a": "b"}
     )
     (choice,) = told["choices"]
     assert (code, told["object"], told["model"]) == (200, "chat.completion", LOG)
@@ -150,16 +150,12 @@ def test_a_folder_names_its_file(place: Place) -> None:
     assert "[^1]: notes/a.txt:1 — “" in content
 
 
-def test_a_stream_brings_the_same_answer_and_before_it_what_the_models_write(place: Place) -> None:
+def test_a_stream_brings_the_same_answer(place: Place) -> None:
     pieces = events(place.lines(QUESTION, stream_options={"include_usage": True}))
     assert pieces[0]["choices"][0]["delta"] == {"role": "assistant", "content": ""}
     assert {each["object"] for each in pieces} == {"chat.completion.chunk"}
     assert len({each["id"] for each in pieces}) == 1
     assert deltas(pieces, "content") == ANSWER
-    thought = deltas(pieces, "reasoning_content")
-    assert thought.startswith("- Goss of Leith built her:")
-    assert "x\\](http\\://evil.test" in thought, "no page fetches a picture of it"
-    assert thought.endswith("Josiah Goss built her at Leith.")
     assert [each["choices"][0]["finish_reason"] for each in pieces if each["choices"]][-2:] == [None, "stop"]
     assert pieces[-1]["choices"] == []
     assert pieces[-1]["usage"]["total_tokens"] > 0
@@ -170,7 +166,6 @@ def test_a_stream_brings_the_same_answer_and_before_it_what_the_models_write(pla
 def test_nothing_of_an_answer_is_sent_before_it_was_checked(place: Place) -> None:
     place.models.default = lambda handler, body: (declining_reply if "Rationale" not in str(body) else answers)(handler, body)
     pieces = events(place.lines(QUESTION))
-    assert "Captain Vance." in deltas(pieces, "reasoning_content")
     content = deltas(pieces, "content")
     assert content.startswith(
         "The document does not say.\n\n*Proposed, but not shown by the chunks: Captain Vance.*\n\n*Closest:*[^1]"
@@ -191,7 +186,7 @@ def test_the_connection_stays_awake_while_a_model_is_silent(place: Place) -> Non
         lines.append(line)
         if lines.count(":\n") == 2:
             awake.set()
-    first = lines.index(next(line for line in lines if "reasoning_content" in line))
+    first = lines.index(next(line for line in lines if "Josiah" in line))
     assert lines[:first].count(":\n") >= 2
     assert deltas(events(iter(lines)), "content") == ANSWER
 
@@ -222,16 +217,15 @@ def test_a_system_message_is_the_form_of_the_answer_and_names_no_file(place: Pla
         assert not any("the secret" in each for each in prompts)
 
 
-def test_an_effort_is_a_preset_and_a_limit_of_tokens_only_shortens(place: Place) -> None:
-    place.asked(QUESTION, reasoning_effort="low", max_tokens=100_000)
-    (fast,) = place.models.chats
-    assert fast.body["max_tokens"] <= 512 + 256  # and room for a thought
+def test_a_limit_of_tokens_only_shortens(place: Place) -> None:
+    place.asked(QUESTION, max_tokens=100_000)
+    whole = place.models.chats[-2].body["max_tokens"]
+    assert whole <= 512 + 256  # and room for a thought
     place.models.asked.clear()
     place.models.default = stream("Josiah Goss built", finish="length")
-    told = place.asked(QUESTION, reasoning_effort="low", max_completion_tokens=3)[1]
+    told = place.asked(QUESTION, max_completion_tokens=3)[1]
     assert told["choices"][0]["finish_reason"] == "length"
-    (short,) = place.models.chats
-    assert short.body["max_tokens"] < fast.body["max_tokens"]
+    assert min(each.body["max_tokens"] for each in place.models.chats) < whole
 
 
 PART = {"type": "text", "text": QUESTION}
@@ -246,26 +240,19 @@ def test_content_may_come_in_parts(place: Place) -> None:
 @pytest.mark.parametrize(
     ("more", "param", "words"),
     [
-        ({"n": 2}, "n", "one answer"),
-        ({"tools": [{"type": "function"}]}, "tools", "no tool is called"),
-        ({"functions": [{}]}, "functions", "no tool is called"),
         ({"response_format": {"type": "json_schema"}}, "response_format", "/v1/ask returns JSON"),
-        ({"logprobs": True}, "logprobs", "not returned"),
-        ({"stop": ["\n"]}, "stop", "leave it out"),
-        ({"modalities": ["text", "audio"]}, "modalities", "text"),
-        ({"stream": "yes"}, "stream", "true or false"),
+        ({"stream": "nope"}, "stream", "true or false"),
         ({"stream_options": 1}, "stream_options", "object"),
-        ({"max_tokens": 0}, "max_tokens", "at least one"),
+        ({"max_tokens": 0}, "max_tokens", "at least 1"),
         ({"max_tokens": "many"}, "max_tokens", "whole number"),
         ({"model": None}, "model", "GET /v1/models"),
         ({"messages": []}, "messages", "question"),
         ({"messages": [{"role": "assistant", "content": "Hello"}]}, "messages", "question of the user"),
         ({"messages": [{"role": "user", "content": " "}]}, "messages", "question of the user"),
         ({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}, "messages", "of the user"),
-        ({"messages": [{"role": "user", "content": [PART, PICTURE]}]}, "messages[0]", "'image_url' cannot be read"),
-        ({"messages": [{"role": "tool", "content": "x"}]}, "messages[0]", "'tool' has no meaning"),
-        ({"messages": [{"role": "user", "content": 5}]}, "messages[0]", "cannot be read"),
-        ({"messages": ["hello"]}, "messages[0]", "role"),
+        ({"messages": [{"role": "user", "content": [PART, PICTURE]}]}, "messages.0.content", "'image_url' cannot be read"),
+        ({"messages": [{"role": "user", "content": 5}]}, "messages.0.content", "a text is needed"),
+        ({"messages": ["hello"]}, "messages.0", "object"),
         ({"messages": [{"role": "user", "content": "x" * 10_001}]}, "messages", "10,000 characters"),
         ({"messages": [{"role": "system", "content": "x" * 2_001}, {"role": "user", "content": "x"}]}, "messages", "2,000"),
     ],
@@ -289,10 +276,9 @@ def test_half_a_character_is_no_failure(place: Place) -> None:
     assert code == 200
 
 
-@pytest.mark.parametrize("streaming", [False, True])
-def test_an_error_of_the_models_has_its_status(place: Place, streaming: bool) -> None:
+def test_an_error_of_the_models_has_its_status(place: Place) -> None:
     place.models.default = status(401, {"error": {"message": "out of order"}})
-    code, told = place.asked(QUESTION, stream=streaming)
+    code, told = place.asked(QUESTION)
     assert (code, told["error"]["type"], told["error"]["code"]) == (503, "server_error", "server_failed")
     assert "out of order" in told["error"]["message"]
 
@@ -326,8 +312,8 @@ def test_a_client_that_goes_stops_its_question(place: Place, streaming: bool) ->
         gone.set()
 
     place.models.default = endless
-    connection = place.served.unix()
-    connection.request("POST", "/v1/chat/completions", json.dumps(chat(QUESTION, stream=streaming)))
+    connection = place.served.connection()
+    connection.request("POST", "/v1/chat/completions", json.dumps(chat(QUESTION, stream=streaming)), place.served.bearer)
     assert begun.wait(PATIENCE)
     connection.sock.close()
     assert gone.wait(PATIENCE), "the model still writes"
@@ -344,7 +330,7 @@ def test_where_all_places_are_taken_a_client_is_told_when_to_come_again(place: P
     with ThreadPoolExecutor(8) as pool:
         first = [pool.submit(place.asked, f"{QUESTION} {i}") for i in range(8)]
         until(lambda: place.served.get("/process/status")[1]["questions"] == {"running": 1, "waiting": 7})
-        response, told = place.served.request(
+        response, told = place.served.sent(
             "POST", "/v1/chat/completions", body=json.dumps(chat(QUESTION)), headers={"Content-Type": "application/json"}
         )
         free.set()
@@ -360,7 +346,7 @@ def test_where_all_places_are_taken_a_client_is_told_when_to_come_again(place: P
 @pytest.fixture
 def client(place: Place) -> Any:
     openai = needs("openai")
-    return openai.OpenAI(base_url=f"http://127.0.0.1:{place.served.port}/v1", api_key="none", max_retries=0)
+    return openai.OpenAI(base_url=f"http://127.0.0.1:{place.served.port}/v1", api_key=place.served.token, max_retries=0)
 
 
 def test_openais_client_lists_asks_and_streams(place: Place, client: Any) -> None:
@@ -384,8 +370,8 @@ def test_openais_client_lists_asks_and_streams(place: Place, client: Any) -> Non
     assert pieces[-1].usage.total_tokens > 0
     with pytest.raises(openai.NotFoundError, match="there is no model"):
         client.chat.completions.create(model="nothing.txt", messages=said)
-    with pytest.raises(openai.BadRequestError, match="one answer"):
-        client.chat.completions.create(model=LOG, messages=said, n=2)
+    with pytest.raises(openai.BadRequestError, match="the answer is text"):
+        client.chat.completions.create(model=LOG, messages=said, response_format={"type": "json_object"})
 
 
 def test_openais_client_raises_an_error_in_mid_stream(place: Place, client: Any) -> None:

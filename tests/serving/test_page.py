@@ -19,6 +19,7 @@ pytest.importorskip("uvicorn", reason="needs Starlette and uvicorn: pip install 
 
 from fbrag_cli.progress import Listener
 from fbrag_cli.render.html import short_names
+from fbrag_cli.serving import desk
 from fbrag_cli.session.settings import ModelSettings
 from fbrag_cli.text.printable import one_line, printable
 from tests.generation.parrot_gguf import END, Parrot, saying
@@ -71,7 +72,7 @@ def html_of(server: Live, path: str) -> str:
 
 
 def id_of(server: Live, name: str) -> str:
-    return next(each.id for each in server.state.library.entries() if each.name.endswith(name))
+    return next(each.id for each in server.desk.library.entries() if each.name.endswith(name))
 
 
 def window(server: Live, first: int, end: int, *documents: str, answer: str = "") -> str:
@@ -90,15 +91,26 @@ def events_of(response: HTTPResponse) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def ask(server: Live, *documents: str, question: str = QUESTION, **more: Any) -> list[tuple[str, dict[str, Any]]]:
+    return list(events_of(events(server, asked(server, *documents, question=question, **more))))
+
+
+def asked(server: Live, *documents: str, question: str = QUESTION, **more: Any) -> str:
+    """The job of a question."""
     body = {
         "question": question,
         "settings": {"samples": 2, "temperature": 0},
         **({"documents": documents} if documents else {}),
         **more,
     }
-    response = server.send("POST", "/page/ask", json.dumps(body))
+    status, record = server.post("/page/ask", body)
+    assert status == 200, record
+    return str(record["job"])
+
+
+def events(server: Live, job: str, **headers: str) -> HTTPResponse:
+    response = server.send("GET", f"/page/events/{job}", **headers)
     assert response.status == 200, response.read()
-    return list(events_of(response))
+    return response
 
 
 class _Ids(HTMLParser):
@@ -121,7 +133,7 @@ def test_the_page_is_one_template_one_script_and_one_style(served: Live) -> None
     assert len(found.ids) == len(set(found.ids))
     assert [each["src"] for each in found.scripts] == ["/page/live.js"]
     assert not {each for each in found.attributes if each.startswith("on") or each == "style"}
-    for entry in served.state.library.entries():
+    for entry in served.desk.library.entries():
         assert entry.id in html_of(served, "/")
     for path, kind in (("/page/live.js", "text/javascript"), ("/page/live.css", "text/css")):
         response = served.send("GET", path)
@@ -130,8 +142,8 @@ def test_the_page_is_one_template_one_script_and_one_style(served: Live) -> None
 
 
 def test_windows_give_the_whole_text_and_nothing_of_it_is_markup(served: Live) -> None:
-    for entry in served.state.library.entries():
-        corpus = served.state.library.collection([entry.id], Listener()).corpus
+    for entry in served.desk.library.entries():
+        corpus = served.desk.library.collection([entry.id], Listener()).corpus
         outline = served.get(f"/page/outline?documents={entry.id}")[1]
         assert outline["n_chunks"] == len(corpus.chunks)
         assert [each["name"] for each in outline["documents"]] == [
@@ -155,14 +167,14 @@ def test_a_folder_has_its_files_and_what_could_not_be_read(served: Live) -> None
 
 
 def test_a_hostile_document_is_asked_and_is_text_everywhere(served: Live) -> None:
-    (name,) = (each.id for each in served.state.library.entries() if "script" in each.name)
-    found = ask(served, name, question=f"{QUESTION} {HOSTILE}")
+    (name,) = (each.id for each in served.desk.library.entries() if "script" in each.name)
+    job = asked(served, name, question=f"{QUESTION} {HOSTILE}")
+    found = list(events_of(events(served, job)))
     for _, record in found:
         for key, value in record.items():
             if key.endswith("html"):
                 assert_is_text(value)
             assert not isinstance(value, str) or not set(value) & set("\x1b\x9b\x07\x00\u202e\u200b")
-    job = dict(found)["done"]["job"]
     assert_is_text(window(served, 0, 50, name, answer=job))
     saved = _Page(html_of(served, f"/page/save/{job}"))
     assert not saved.tags & {"script", "img", "iframe", "link"}
@@ -183,7 +195,6 @@ def test_a_folder_is_asked_and_its_file_is_named(served: Live) -> None:
 def test_presets_and_models_are_those_that_are_there(served: Live) -> None:
     log = id_of(served, "log.txt")
     fast = dict(ask(served, log, preset="fast", settings={}))
-    assert "sample" not in fast
     assert fast["done"]["samples_html"] == ""
     status, record = served.post("/page/ask", {"question": QUESTION, "models": {"large": "/etc/passwd"}})
     assert (status, record["error"]["code"]) == (400, "usage")
@@ -198,9 +209,51 @@ def test_a_text_is_found_in_the_chunks_that_hold_it(served: Live) -> None:
     assert served.get(f"/page/find?documents={log}&text=nowhere")[1] == {"chunks": [], "n": 0}
 
 
+def test_events_go_on_where_a_client_has_lost_them(served: Live) -> None:
+    """Each event has a number, by which a browser asks for those that it has not had, while the question runs and after."""
+    job = asked(served, id_of(served, "log.txt"))
+    response = events(served, job)
+    raw = b"".join(iter(lambda: response.readline(), b"")).decode().split("\n\n")
+    blocks = [block for block in raw if block.startswith("event: ")]
+    names, numbers = [], []
+    for block in blocks:
+        name, _, number = block.split("\n")
+        names.append(name.removeprefix("event: "))
+        numbers.append(int(number.removeprefix("id: ")))
+    assert numbers == sorted({*numbers})
+    assert names[-1] == "done"
+    assert [each for each in dict.fromkeys(names) if each != "progress"] == ["keyword_matches", "selected", "token", "done"]
+    half = len(blocks) // 2
+    again = events(served, job, Last_Event_ID=str(numbers[half])).read().decode().split("\n\n")
+    kept = {"token", "selected", "done"}
+    assert [each for each in again if each.split("\n")[0].removeprefix("event: ") in kept] == [
+        each for each, name in zip(blocks[half + 1 :], names[half + 1 :], strict=True) if name in kept
+    ]
+    assert events(served, job, Last_Event_ID="no number").read().count(b"event: done") == 1
+
+
+def test_a_question_of_the_page_runs_on_when_nobody_listens_and_is_stopped_by_its_job(smollm2: Path, folder: Path) -> None:
+    with live(pair(smollm2), [str(folder / "log.txt")]) as server:
+        job = asked(server, settings={"max_tokens": 400, "answer_anyway": True})
+        response = events(server, job)
+        assert next(events_of(response))
+        response.close()
+        time.sleep(1.5)
+        assert not server.desk.job(job).cancellation.requested
+        assert server.send("POST", f"/page/stop/{job}", "").status == 204
+        assert list(events_of(events(server, job)))[-1][0] == "stopped"
+
+
+def test_an_answer_is_kept_for_a_while(served: Live, monkeypatch: pytest.MonkeyPatch) -> None:
+    job = asked(served, preset="fast", settings={})
+    assert dict(events_of(events(served, job)))["done"]["typed"] == QUESTION
+    monkeypatch.setattr(desk, "KEPT_SECONDS", 0.0)
+    assert served.get(f"/page/events/{job}")[0] == 404
+
+
 def test_what_is_not_there_is_said_in_a_line(served: Live) -> None:
     for path, status in {
-        "/page/answer/nobody": 404,
+        "/page/events/nobody": 404,
         "/page/save/nobody": 404,
         "/page/chunks?first=0&end=5&answer=nobody": 404,
         "/page/chunks?first=-1&end=5": 400,

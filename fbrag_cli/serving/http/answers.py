@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -15,42 +14,32 @@ from fbrag_cli.progress import Event
 from fbrag_cli.render import as_json
 from fbrag_cli.render.as_json import Events
 from fbrag_cli.serving import failure
-from fbrag_cli.serving.http.inquiry import Inquiry, read_object
+from fbrag_cli.serving.http.body import read
+from fbrag_cli.serving.http.inquiry import Inquiry, Search
 from fbrag_cli.serving.http.stream import EventStream, finished
 from fbrag_cli.serving.job import END
 from fbrag_cli.session.memory import peak_memory_mb
 from fbrag_cli.text.printable import dumps
 
 if TYPE_CHECKING:
-    from fbrag_cli.serving.http.state import State
+    from fbrag_cli.serving.desk import Desk
     from fbrag_cli.serving.job import Job
     from fbrag_cli.trace import Trace
 
-_APART = 0.25  # seconds between two events of the progress, at least
 
-
-def routes(state: State) -> list[Route]:
+def routes(desk: Desk) -> list[Route]:
     """Return the routes /v1/ask and /v1/explain."""
 
     async def ask(request: Request) -> Response:
-        asked = Inquiry.of(await read_object(request), state.session)
-        job = await anyio.to_thread.run_sync(asked.asked, state.desk)
+        job = await anyio.to_thread.run_sync((await read(request, Inquiry)).asked, desk)
         if "text/event-stream" in request.headers.get("accept", ""):
-            return EventStream(job, EventsOf(job), state.desk.drop)
-        try:
-            trace = await finished(request, job)
-            return failure.as_json(await anyio.to_thread.run_sync(_answer, trace))
-        finally:
-            state.desk.drop(job)
+            return EventStream(job, EventsOf(job))
+        return failure.as_json(await anyio.to_thread.run_sync(_answer, await finished(request, job)))
 
     async def explain(request: Request) -> Response:
-        asked = Inquiry.of(await read_object(request), state.session, finds=True)
-        job = await anyio.to_thread.run_sync(lambda: asked.asked(state.desk, answering=False))
-        try:
-            trace = await finished(request, job)
-            return failure.as_json(await anyio.to_thread.run_sync(_explanation, trace, asked.find))
-        finally:
-            state.desk.drop(job)
+        asked = await read(request, Search)
+        job = await anyio.to_thread.run_sync(lambda: asked.asked(desk, answering=False))
+        return failure.as_json(await anyio.to_thread.run_sync(_explanation, await finished(request, job), asked.find))
 
     return [Route("/v1/ask", ask, methods=["POST"]), Route("/v1/explain", explain, methods=["POST"])]
 
@@ -59,7 +48,7 @@ class EventsOf:
     """Renders the events of a job as those of /v1/ask: called with each, it yields names and JSON."""
 
     def __init__(self, job: Job) -> None:
-        self._job, self._events, self._last = job, Events(), 0.0
+        self._job, self._events = job, Events()
 
     def __call__(self, event: Event) -> Iterator[tuple[str, str]]:
         for record in self._ended() if event is END else self._records(event):
@@ -67,10 +56,10 @@ class EventsOf:
 
     def _records(self, event: Event) -> Iterator[dict[str, Any]]:
         events, job = self._events, self._job
-        if event.kind == "understood":
+        if event.kind == "resolved_question":
             yield events.resolved_question(event.text)
-        elif event.kind == "ranked" and job.collection:
-            yield events.keyword_matches(job.collection.corpus, event.positions, event.about)
+        elif event.kind == "keyword_matches":
+            yield events.keyword_matches(event.about.corpus, [*event.about.weights], event.about.scores)
         elif event.kind == "sampled":
             yield from events.samples(event.about)
         elif event.kind == "selected":
@@ -78,8 +67,7 @@ class EventsOf:
         elif event.kind == "text" and event.stage == "answer":
             if token := events.token(event):
                 yield token
-        elif event.kind == "start" or (event.kind in ("progress", "written") and monotonic() - self._last >= _APART):
-            self._last = monotonic()
+        elif event.kind in ("start", "progress", "written"):
             yield events.progress(event, job.forecast.left())
 
     def _ended(self) -> Iterator[dict[str, Any]]:

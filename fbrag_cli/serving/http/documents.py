@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import AsyncGenerator
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
-from starlette.datastructures import UploadFile
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -18,33 +15,34 @@ from fbrag_cli.errors import FbragError
 from fbrag_cli.progress import Listener
 from fbrag_cli.render.as_json import place_of
 from fbrag_cli.serving.failure import as_json
+from fbrag_cli.serving.http.body import body_of
 from fbrag_cli.serving.http.stream import in_thread
 from fbrag_cli.serving.library import MOST_BYTES, LibraryEntry
-from fbrag_cli.text.printable import byte_size, one_line
+from fbrag_cli.text.printable import one_line
 
 if TYPE_CHECKING:
     from fbrag_cli.documents.document import Document
-    from fbrag_cli.serving.http.state import State
+    from fbrag_cli.serving.desk import Desk
 
 _MOST_CHARACTERS = 20_000  # of a place
-_IN_MEMORY = 1_000_000  # bytes of an upload; more lie in a file without a name
-_PIECE = 1 << 20  # bytes
 _MOST_READERS = 4  # uploads that are read at once: each takes several processes where it is long
 _PLACE = ("start_line", "end_line", "start_char", "end_char")
 _KEYS = ("document", *_PLACE)
 
 
-def routes(state: State) -> list[Route]:
+def routes(desk: Desk) -> list[Route]:
     """Return the routes /v1/documents and /v1/source."""
-    library, readers = state.library, anyio.CapacityLimiter(_MOST_READERS)
+    library, readers = desk.library, anyio.CapacityLimiter(_MOST_READERS)
 
     async def listed(request: Request) -> Response:
         return as_json(_listed(library.entries()))
 
     async def upload(request: Request) -> Response:
-        with tempfile.SpooledTemporaryFile(_IN_MEMORY) as file:
-            name = await _received(request, file)
-            entry = await in_thread(request, lambda listener: library.upload(name, file, listener), readers)
+        name = request.query_params.get("name", "")
+        if not name:
+            raise FbragError("usage", "the upload has no name", "POST /v1/documents?name=report.pdf")
+        data = await body_of(request, MOST_BYTES, "send it in parts")
+        entry = await in_thread(request, lambda listener: library.upload(name, data, listener), readers)
         return as_json(_listed([entry]), 201)
 
     async def source(request: Request) -> Response:
@@ -72,40 +70,6 @@ def _listed(entries: list[LibraryEntry]) -> dict[str, Any]:
     return {"schema": "fbrag.documents/1", "documents": rows}
 
 
-async def _received(request: Request, file: IO[bytes]) -> str:
-    """Write the body of an upload into a file, and return its name. Raises FbragError `too_large`, and `usage` without a name."""
-    name, pieces = request.query_params.get("name", ""), request.stream()
-    if request.headers.get("content-type", "").startswith("multipart/form-data"):
-        sent = await _file_of_form(request)
-        name, pieces = name or sent.filename or "", _pieces(sent)
-    if not name:
-        raise FbragError("usage", "the upload has no name", "POST /v1/documents?name=report.pdf")
-    size = 0
-    async for piece in pieces:
-        if (size := size + len(piece)) > MOST_BYTES:
-            raise FbragError("too_large", f"{one_line(name, 60)} has more than {byte_size(MOST_BYTES)}", "send it in parts")
-        file.write(piece)
-    file.seek(0)
-    return name
-
-
-async def _file_of_form(request: Request) -> UploadFile:
-    """Return the file of a form. Raises FbragError `usage` for another form."""
-    try:
-        form = await request.form(max_files=1, max_fields=9)
-    except AssertionError:  # python-multipart is not installed
-        raise FbragError("usage", "forms are not read here", "curl --data-binary @FILE …/v1/documents?name=FILE") from None
-    for value in form.values():
-        if isinstance(value, UploadFile):
-            return value
-    raise FbragError("usage", "the form has no file", "curl -F file=@FILE …/v1/documents")
-
-
-async def _pieces(file: UploadFile) -> AsyncGenerator[bytes, None]:
-    while piece := await file.read(_PIECE):
-        yield piece
-
-
 def _number(key: str, text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) < 10):
         raise FbragError("usage", f"{key}: a whole number is needed", f"{key}=1")
@@ -125,5 +89,5 @@ def _source(document: Document, place: dict[str, int]) -> dict[str, Any]:
     at = min(start, size - 1)  # a place without text stands at a character, too
     found = place_of(Passage(0, document, at, max(at + 1, cut))) | {"start_char": start, "end_char": cut}
     del found["chunk"]
-    about = {"lines": len(lines), "chars": size, "text": document.text[start:cut], "cut": cut < end}
+    about = {"lines": len(lines), "chars": size, "text": document.text[start:cut], "truncated": cut < end}
     return {"schema": "fbrag.source/1", **found, **about}

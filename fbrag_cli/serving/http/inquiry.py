@@ -1,18 +1,16 @@
-"""`Inquiry`: what a client asks, checked. Its names and values are those of the command line, as far as they name no file."""
+"""What a client asks, checked. Its names and values are those of the command line, as far as they name no file."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any
 
-from starlette.requests import Request
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
-from fbrag_cli.errors import FbragError
-from fbrag_cli.methods.registry import PLAIN, PRESETS, all_settings, choose_method
+from fbrag_cli.methods.registry import PLAIN, PRESETS, all_settings, choose_method, reading_more
 from fbrag_cli.query import ModelNames
-from fbrag_cli.text.printable import byte_size, one_line
+from fbrag_cli.serving.http.body import WHOLE, FieldError, Text
+from fbrag_cli.text.printable import one_line
 from fbrag_cli.text.suggest import suggestion
 
 if TYPE_CHECKING:
@@ -22,71 +20,68 @@ if TYPE_CHECKING:
     from fbrag_cli.session.session import Session
     from fbrag_cli.settings import Setting
 
-MOST_JSON = 1_000_000  # bytes of a body
-_LONGEST_QUESTION = 10_000  # characters
-_LONGEST_NAME = 4096  # characters
+LONGEST_QUESTION = 10_000  # characters
 _LONGEST_ID = 100  # characters
 _SHOWN = 60  # characters of what was sent, in a message
-_KEYS = ("question", "documents", "preset", "settings", "models", "conversation")
+_PRESETS = (PLAIN, *PRESETS)
+
+Words = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=LONGEST_QUESTION), WHOLE]
+Name = Annotated[str, StringConstraints(min_length=1, max_length=4096), WHOLE]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Inquiry:
-    """A question of a client. documents: names as of `Library.find`; none for all. conversation: its id; None for none. find: a
-    text whose chunks an explanation marks; None for none."""
+class _Models(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
 
-    question: str
-    documents: tuple[str, ...] = ()
-    method: Method
-    models: ModelNames
-    conversation: str | None = None
-    find: str | None = None
+    small: str | None = None
+    large: str | None = None
 
-    @classmethod
-    def of(cls, body: Mapping[str, Any], session: Session, *, finds: bool = False) -> Inquiry:
-        """Return what the JSON object of a request asks. finds: whether it may have a text to find.
 
-        Raises FbragError `usage` for a key or a value that is not accepted.
-        """
-        known = (*_KEYS, "find") if finds else _KEYS
-        if unknown := [key for key in body if key not in known]:
-            _refuse(
-                f"{one_line(unknown[0], _SHOWN)}: there is no such key",
-                suggestion(unknown[0], known, f"one of {', '.join(known)}"),
-            )
-        return cls(
-            question=_text(body, "question", _LONGEST_QUESTION).strip() or _refuse("question: it is empty", "ask something"),
-            documents=_documents(body),
-            method=_method(body, on_gpu=session.on_gpu),
-            models=_models(body, session),
-            conversation=_text(body, "conversation", _LONGEST_ID) if body.get("conversation") is not None else None,
-            find=_text(body, "find", _LONGEST_QUESTION) if body.get("find") is not None else None,
-        )
+class Inquiry(BaseModel):
+    """A question of a client: the body of /v1/ask, and of the page's questions."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    question: Words = Field(description='a question in words: "question": "…"')
+    documents: Annotated[list[Name], Field(min_length=1)] | None = Field(
+        None, description='ids, names or paths, as GET /v1/documents lists them: "documents": ["…"]'
+    )
+    preset: Text | None = Field(None, description=f"one of {', '.join(_PRESETS)}")
+    settings: dict[str, Any] | None = Field(None, description='settings of the method: "settings": {"NAME": VALUE}')
+    models: _Models | None = Field(None, description='"models": {"small": "…", "large": "…"}')
+    conversation: Annotated[str, StringConstraints(max_length=_LONGEST_ID), WHOLE] | None = Field(
+        None, description="a word that the questions of one conversation share"
+    )
+    more: Annotated[int, Field(ge=0, le=9)] = Field(0, description="how many portions more are read: 0 to 9")
 
     def asked(self, desk: Desk, *, answering: bool = True) -> Job:
-        """Return the job that asks it at a desk. Raises as `Desk.ask`."""
+        """Return the job that asks it at a desk. Raises FieldError for a value that is not accepted, and as `Desk.ask`."""
         return desk.ask(
             self.question,
-            self.documents,
-            method=self.method,
-            models=self.models,
+            self.documents or (),
+            method=reading_more(self._method(on_gpu=desk.session.on_gpu), self.more),
+            models=self._models(desk.session),
             conversation=self.conversation,
             answering=answering,
         )
 
+    def _method(self, *, on_gpu: bool) -> Method:
+        preset = self.preset or PLAIN
+        if preset not in _PRESETS:
+            raise FieldError("preset", "there is no such preset", f"one of {', '.join(_PRESETS)}")
+        return choose_method({preset: True, **_checked(self.settings or {})}, on_gpu=on_gpu)
 
-async def read_object(request: Request) -> dict[str, Any]:
-    """Return the JSON object of a request's body. Raises FbragError `usage` for another body, `too_large` for more than 1 MB."""
-    body = bytearray()
-    async for piece in request.stream():
-        body += piece
-        if len(body) > MOST_JSON:
-            raise FbragError("too_large", f"the body has more than {byte_size(MOST_JSON)}", "upload a text by POST /v1/documents")
-    try:
-        found = json.loads(body, parse_constant=_no_number)
-    except (ValueError, RecursionError) as error:  # UnicodeDecodeError is a ValueError
-        _refuse(f"the body is no JSON: {one_line(str(error), _SHOWN)}", 'send an object: {"question": "…"}')
-    return found if isinstance(found, dict) else _refuse("the body is no JSON object", 'send an object: {"question": "…"}')
+    def _models(self, session: Session) -> ModelNames:
+        chosen = self.models or _Models()
+        for role, name in (("small", chosen.small), ("large", chosen.large)):
+            if name is not None and name not in (usable := usable_models(session)):
+                raise FieldError(f"models.{role}", f"{one_line(name, _SHOWN)} is not here", f"one of {', '.join(usable)}")
+        return ModelNames(chosen.small, chosen.large)
+
+
+class Search(Inquiry):
+    """A question whose selection is explained. find: a text whose chunks are marked; None for none."""
+
+    find: Words | None = Field(None, description="a text of the documents")
 
 
 def usable_models(session: Session) -> list[str]:
@@ -100,81 +95,26 @@ def usable_models(session: Session) -> list[str]:
     return [*dict.fromkeys((*session.names(), *here))]
 
 
-def _no_number(text: str) -> NoReturn:
-    raise ValueError(f"{text} is no number of JSON")
-
-
-def _refuse(what: str, hint: str) -> NoReturn:
-    raise FbragError("usage", what, hint)
-
-
-def _text(body: Mapping[str, Any], key: str, most: int) -> str:
-    """Return a text without halves of characters, which JSON can hold."""
-    value = body.get(key)
-    if not isinstance(value, str):
-        _refuse(f"{key}: a text is needed", f'"{key}": "…"')
-    if len(value) > most:
-        _refuse(f"{key}: it has {len(value):,} characters", f"{most:,} at most")
-    return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-
-
-def _object(body: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    value = body.get(key)
-    if value is not None and not isinstance(value, dict):
-        _refuse(f"{key}: an object is needed", f'"{key}": {{"NAME": VALUE}}')
-    return value or {}
-
-
-def _documents(body: Mapping[str, Any]) -> tuple[str, ...]:
-    value = body.get("documents")
-    if value is None:
-        return ()
-    if (
-        not isinstance(value, list)
-        or not value
-        or not all(isinstance(each, str) and 0 < len(each) <= _LONGEST_NAME for each in value)
-    ):
-        _refuse("documents: a list of ids or paths is needed", 'GET /v1/documents has the ids: "documents": ["…"]')
-    return tuple(value)
-
-
-def _method(body: Mapping[str, Any], *, on_gpu: bool) -> Method:
-    preset = PLAIN if body.get("preset") is None else body["preset"]
-    if not isinstance(preset, str) or preset not in (PLAIN, *PRESETS):
-        _refuse("preset: there is no such preset", f"one of {', '.join((PLAIN, *PRESETS))}")
-    return choose_method({preset: True, **_settings(body)}, on_gpu=on_gpu)
-
-
-def _settings(body: Mapping[str, Any]) -> dict[str, Any]:
+def _checked(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the checked values of settings by name. Those that name files are not for clients."""
     known = {name: each for name, each in all_settings().items() if name == "instructions" or not _is_free(each)}
     found: dict[str, Any] = {}
-    for key, value in _object(body, "settings").items():
+    for key, value in settings.items():
         name = key.replace("-", "_")
         if name == "method":
-            found[name] = _text({"settings.method": value}, "settings.method", _LONGEST_ID)
+            if not isinstance(value, str):
+                raise FieldError("settings.method", "a name is needed", "see fbrag ask --help")
+            found[name] = value
         elif name not in known:
-            _refuse(
-                f"settings: there is no {one_line(key, _SHOWN)}", suggestion(name, ["method", *known], "see fbrag ask --help")
-            )
+            hint = suggestion(name, ["method", *known], "see fbrag ask --help")
+            raise FieldError("settings", f"there is no {one_line(key, _SHOWN)}", hint)
         elif value is not None:
             found[name] = known[name].check(value, f"settings.{name}", "null stands for the default")
     if str(found.get("instructions", "")).startswith("@"):
-        _refuse("settings.instructions: a file is not read for a client", "send the instructions themselves")
+        raise FieldError("settings.instructions", "a file is not read for a client", "send the instructions themselves")
     return found
 
 
 def _is_free(setting: Setting) -> bool:
     """Return whether a setting takes any text, as the name of a file."""
-    return setting.kind is str and not (setting.choices or setting.words or setting.form)
-
-
-def _models(body: Mapping[str, Any], session: Session) -> ModelNames:
-    models = _object(body, "models")
-    for role, name in models.items():
-        if role not in ("small", "large"):
-            _refuse(f"models: there is no {one_line(role, _SHOWN)}", '"models": {"small": "…", "large": "…"}')
-        if name is not None and (not isinstance(name, str) or name not in usable_models(session)):
-            shown = one_line(name, _SHOWN) if isinstance(name, str) else "that"
-            _refuse(f"models.{role}: {shown} is not here", f"one of {', '.join(usable_models(session))}")
-    return ModelNames(models.get("small"), models.get("large"))
+    return setting.kind is str and not (setting.choices or setting.words)

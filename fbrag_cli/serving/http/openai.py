@@ -1,7 +1,6 @@
 """OpenAI's interface: each served document or folder is a model, and a chat with it is a conversation about it.
 
-What was sent cannot be taken back, so an answer is sent once it was checked. Until then a stream brings what the models write, as
-`reasoning_content`, which chat pages show as a thought.
+What was sent cannot be taken back, so an answer is sent once it was checked.
 """
 
 from __future__ import annotations
@@ -12,69 +11,129 @@ from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
 from functools import wraps
 from time import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import anyio
+from pydantic import BaseModel, BeforeValidator, Field, StringConstraints
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from fbrag_cli import __version__
 from fbrag_cli.errors import FbragError
-from fbrag_cli.methods.registry import choose_method
 from fbrag_cli.render.answer import answer_of
-from fbrag_cli.render.markdown import chat_message, markup_free
+from fbrag_cli.render.markdown import answer_in, chat_message
 from fbrag_cli.serving.failure import HttpError, as_json, known, respond, status_of
-from fbrag_cli.serving.http.inquiry import read_object
-from fbrag_cli.serving.http.openai_request import ChatRequest, read
+from fbrag_cli.serving.http.body import WHOLE, FieldError, Text, read
+from fbrag_cli.serving.http.inquiry import LONGEST_QUESTION
 from fbrag_cli.serving.http.stream import EventStream, finished
 from fbrag_cli.serving.job import END
 from fbrag_cli.text.printable import dumps, one_line
 
 if TYPE_CHECKING:
-    from fbrag_cli.methods.method import Method
     from fbrag_cli.progress import Event
-    from fbrag_cli.serving.http.state import State
+    from fbrag_cli.serving.desk import Desk
     from fbrag_cli.serving.job import Job
     from fbrag_cli.serving.library import Library, LibraryEntry
     from fbrag_cli.trace import Trace
 
-_PATIENCE = 1.0  # seconds in which a question that fails gets the status of its error, before its stream begins
-_POLL_SECONDS = 0.02
-_LONGEST_THOUGHT = 500  # characters of a sample
+_LONGEST_INSTRUCTIONS = 2_000  # characters of all system messages
+_MOST_TOLD = 50  # exchanges before the question
 _TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 
 Endpoint = Callable[[Request], Awaitable[Response]]
+Most = Annotated[int, Field(ge=1)]
 
 
-def routes(state: State) -> list[Route]:
+def _text(content: Any) -> Any:
+    """Return the words of a message, which may come in parts. Raises ValueError for what is not text."""
+    for part in content if isinstance(content, list) else ():
+        if not isinstance(part, dict) or not isinstance(part.get("text"), str):
+            kind = one_line(str(part.get("type") if isinstance(part, dict) else type(part).__name__), 60)
+            raise ValueError(f"content of the kind {kind!r} cannot be read, only text")
+    return "\n".join(part["text"] for part in content) if isinstance(content, list) else content or ""
+
+
+class _Message(BaseModel):
+    role: str
+    content: Annotated[Text, BeforeValidator(_text)] = ""
+
+
+class _StreamOptions(BaseModel):
+    include_usage: bool | None = None
+
+
+class ChatRequest(BaseModel):
+    """What of a request for a chat completion applies to a question about documents; the rest is ignored."""
+
+    model: Annotated[str, StringConstraints(min_length=1), WHOLE] = Field(description="GET /v1/models lists the documents to ask")
+    messages: list[_Message] = Field(description="a list whose last message is a question of the user")
+    stream: bool | None = None
+    stream_options: _StreamOptions | None = None
+    max_tokens: Most | None = None
+    max_completion_tokens: Most | None = None
+    response_format: dict[str, Any] | None = None
+
+    @property
+    def counts(self) -> bool:
+        """Whether the last piece of a stream has the numbers of tokens."""
+        return bool(self.stream_options and self.stream_options.include_usage)
+
+    def asked(self, desk: Desk) -> Job:
+        """Return the job of its question, which runs.
+
+        Raises FieldError for what has no meaning here, HttpError for a model that is not there, and as `Desk.ask`.
+        """
+        if (self.response_format or {}).get("type", "text") != "text":
+            raise FieldError("response_format", "the answer is text", "POST /v1/ask returns JSON")
+        form = "\n".join(each.content for each in self.messages if each.role in ("system", "developer")).strip()
+        if len(form) > _LONGEST_INSTRUCTIONS:
+            what = f"the system messages have more than {_LONGEST_INSTRUCTIONS:,} characters"
+            raise FieldError("messages", what, "they are the form of the answer: say it in fewer words")
+        *told, (question, answer) = self._exchanges()
+        if answer is not None or not question.strip():
+            raise FieldError("messages", "the last one must be a question of the user")
+        if len(question) > LONGEST_QUESTION:
+            raise FieldError("messages", f"the question has more than {LONGEST_QUESTION:,} characters", "ask it in fewer words")
+        method = desk.default_method
+        most = min(method.max_tokens, self.max_completion_tokens or self.max_tokens or method.max_tokens)
+        return desk.ask(
+            question.strip(),
+            [_entry(desk.library, self.model).id],
+            method=replace(method, max_tokens=most, instructions=form or None),  # which name no file here
+            conversation=[(each[:LONGEST_QUESTION], answer or "") for each, answer in told[-_MOST_TOLD:]],
+        )
+
+    def _exchanges(self) -> list[tuple[str, str | None]]:
+        """Return each question with its answer, None for none."""
+        said: list[tuple[str, str | None]] = []
+        for message in self.messages:
+            if message.role == "user":
+                said.append((message.content, None))
+            elif message.role == "assistant" and said:
+                said[-1] = said[-1][0], "\n\n".join(filter(None, [said[-1][1], answer_in(message.content)]))
+        return said or [("", None)]
+
+
+def routes(desk: Desk) -> list[Route]:
     """Return the routes /v1/models and /v1/chat/completions."""
     started = int(time())
 
     async def models(request: Request) -> Response:
-        found = _named(state.library).items()
+        found = _named(desk.library).items()
         return as_json({"object": "list", "data": [_model(name, entry, started) for name, entry in found]})
 
     async def model(request: Request) -> Response:
         name = request.path_params["model"]
-        return as_json(_model(name, _entry(state.library, name), started))
+        return as_json(_model(name, _entry(desk.library, name), started))
 
     async def complete(request: Request) -> Response:
-        asked = read(await read_object(request))
-        job = await anyio.to_thread.run_sync(_begun, state, asked)
+        asked = await read(request, ChatRequest)
+        job = await anyio.to_thread.run_sync(asked.asked, desk)
         reply = _Reply(asked, job)
-        if asked.streaming:
-            stream = EventStream(job, reply.events, state.desk.drop)
-            with anyio.move_on_after(_PATIENCE):
-                while not job.done:
-                    await anyio.sleep(_POLL_SECONDS)
-            if job.done:
-                job.trace()
-            return stream
-        try:
-            return as_json(await anyio.to_thread.run_sync(reply.whole, await finished(request, job)))
-        finally:
-            state.desk.drop(job)
+        if asked.stream:
+            return EventStream(job, reply.events)
+        return as_json(await anyio.to_thread.run_sync(reply.whole, await finished(request, job)))
 
     return [
         Route("/v1/models", _in_form(models)),
@@ -134,19 +193,7 @@ def _model(name: str, entry: LibraryEntry, started: int) -> dict[str, Any]:
     return {"id": name, "object": "model", "created": created, "owned_by": "fbrag"}
 
 
-# -- a question --------------------------------------------------------------------------------------------------------------
-
-
-def _begun(state: State, asked: ChatRequest) -> Job:
-    """Return the job of a question, which runs. Raises as `Desk.ask`."""
-    entry, method = _entry(state.library, asked.model), _method(state, asked)
-    return state.desk.ask(asked.question, [entry.id], method=method, conversation=asked.told)
-
-
-def _method(state: State, asked: ChatRequest) -> Method:
-    method = choose_method({asked.preset: True}, on_gpu=state.session.on_gpu)
-    most = min(method.max_tokens, asked.max_tokens or method.max_tokens)
-    return replace(method, max_tokens=most, instructions=asked.instructions or None)  # which name no file here
+# -- an answer ---------------------------------------------------------------------------------------------------------------
 
 
 class _Reply:
@@ -154,7 +201,7 @@ class _Reply:
 
     def __init__(self, asked: ChatRequest, job: Job) -> None:
         self._asked, self._job, self._created = asked, job, int(time())
-        self._thought, self._begun = _Thought(), False
+        self._begun = False
 
     def whole(self, trace: Trace) -> dict[str, Any]:
         """Return the reply in one piece."""
@@ -167,8 +214,6 @@ class _Reply:
         if not self._begun:
             self._begun = True
             yield "", self._piece({"role": "assistant", "content": ""})
-        if text := self._thought.of(event):
-            yield "", self._piece({"reasoning_content": text})
         if event is not END:
             return
         try:
@@ -180,7 +225,7 @@ class _Reply:
         for text in written:
             yield "", self._piece({"content": text})
         yield "", self._piece({}, _finish(trace))
-        if self._asked.counting:
+        if self._asked.counts:
             yield "", dumps(self._record("chat.completion.chunk", []) | {"usage": _usage(trace)})
         yield "", "[DONE]"
 
@@ -192,7 +237,7 @@ class _Reply:
 
     def _piece(self, delta: dict[str, str], finish: str | None = None) -> str:
         choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
-        return dumps(self._record("chat.completion.chunk", [choice]) | ({"usage": None} if self._asked.counting else {}))
+        return dumps(self._record("chat.completion.chunk", [choice]) | ({"usage": None} if self._asked.counts else {}))
 
     def _record(self, kind: str, choices: list[dict[str, Any]]) -> dict[str, Any]:
         return {
@@ -203,27 +248,6 @@ class _Reply:
             "system_fingerprint": f"fbrag-{__version__}",
             "choices": choices,
         }
-
-
-class _Thought:
-    """What the models write until the answer was checked, as Markdown without markup: samples, and the words of the answer."""
-
-    def __init__(self) -> None:
-        self._tail = ""  # the beginning of a word: by itself it may be no address yet
-
-    def of(self, event: Event) -> str:
-        """Return what an event adds."""
-        if event.kind == "sampled":
-            return (
-                "".join(f"- {markup_free(one_line(each.scored_text, _LONGEST_THOUGHT))}\n" for each in event.about.samples) + "\n"
-            )
-        written, end = self._tail + event.text if event.kind == "text" else self._tail, 0
-        if event.kind == "text":
-            end = max(written.rfind(" "), written.rfind("\n")) + 1
-        elif event.kind == "start":
-            end = len(written)
-        self._tail = written[end:]
-        return markup_free(written[:end])
 
 
 def _finish(trace: Trace) -> str:

@@ -22,13 +22,14 @@ from fbrag_cli.render import live_page
 from fbrag_cli.render.answer import answer_of
 from fbrag_cli.render.html import Findings
 from fbrag_cli.serving.failure import HttpError, as_json
-from fbrag_cli.serving.http.inquiry import Inquiry, read_object, usable_models
-from fbrag_cli.serving.http.page_events import PageEvents, done, prefix_of
+from fbrag_cli.serving.http.body import read
+from fbrag_cli.serving.http.inquiry import Inquiry, usable_models
+from fbrag_cli.serving.http.page_events import PageEvents, prefix_of
 from fbrag_cli.serving.http.stream import EventStream, in_thread
 from fbrag_cli.text.printable import one_line
 
 if TYPE_CHECKING:
-    from fbrag_cli.serving.http.state import State
+    from fbrag_cli.serving.desk import Desk
     from fbrag_cli.serving.job import Job
 
 MOST_CHUNKS = 200  # of a window
@@ -38,9 +39,9 @@ _LONGEST_FILE = 60  # characters of the name of a saved page
 _NO_LETTER = re.compile("[^a-z0-9]+")
 
 
-def routes(state: State) -> list[Route]:
+def routes(desk: Desk) -> list[Route]:
     """Return the routes of the page."""
-    page = _Page(state)
+    page = _Page(desk)
     return [
         Route("/", page.shell),
         Route("/page/live.js", page.script),
@@ -51,7 +52,7 @@ def routes(state: State) -> list[Route]:
         Route("/page/find", page.find),
         Route("/page/ask", page.ask, methods=["POST"]),
         Route("/page/stop/{job}", page.stop, methods=["POST"]),
-        Route("/page/answer/{job}", page.answer),
+        Route("/page/events/{job}", page.events),
         Route("/page/save/{job}", page.save),
     ]
 
@@ -59,8 +60,8 @@ def routes(state: State) -> list[Route]:
 class _Page:
     """The endpoints. Those that are no coroutines run in threads."""
 
-    def __init__(self, state: State) -> None:
-        self._session, self._desk, self._library = state.session, state.desk, state.library
+    def __init__(self, desk: Desk) -> None:
+        self._session, self._desk, self._library = desk.session, desk, desk.library
         # By the ids of documents: what a page was told of them. As long as the library keeps it, its files are not looked at.
         self._outlined = WeakValueDictionary[tuple[str, ...], Corpus]()
 
@@ -143,18 +144,20 @@ class _Page:
     # -- questions -------------------------------------------------------------------------------------------------------
 
     async def ask(self, request: Request) -> Response:
-        """Answer a question, as of /v1/ask, with events for the page."""
-        asked = Inquiry.of(await read_object(request), self._session)
-        job = await anyio.to_thread.run_sync(asked.asked, self._desk)
-        return EventStream(job, PageEvents(job))
+        """Ask a question, as of /v1/ask. Return the ids by which the page names it and its documents. It runs to its end."""
+        asked = await read(request, Inquiry)
+        job = self._desk.keep(await anyio.to_thread.run_sync(asked.asked, self._desk))
+        return as_json({"job": job.id, "documents": [entry.id for entry in job.entries]})
+
+    def events(self, request: Request) -> Response:
+        """Return the events of a question for the page, from the first on or after the last one that the page has."""
+        job, last = self._job(request.path_params["job"]), request.headers.get("last-event-id", "")
+        after = int(last) if last.isascii() and last.isdigit() and len(last) < 10 else -1
+        return EventStream(job, PageEvents(job), after=after)
 
     def stop(self, request: Request) -> Response:
         self._job(request.path_params["job"]).cancel()
         return Response(status_code=204)
-
-    def answer(self, request: Request) -> Response:
-        """Return the last event of an answer again."""
-        return as_json(done(self._done(request.path_params["job"])))
 
     def save(self, request: Request) -> Response:
         """Return an answer as the page of --html, to be saved."""

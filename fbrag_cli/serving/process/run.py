@@ -1,153 +1,96 @@
-"""The life of the server: it listens, until a signal, a request or a time without requests ends it."""
+"""The life of the server: it listens, until a signal ends it."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import signal
 import socket
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from threading import Thread
-from types import FrameType
-from typing import Any
 
 import uvicorn
+from starlette.middleware.cors import CORSMiddleware
 
-from fbrag_cli.cancellation import Cancellation
-from fbrag_cli.errors import FbragError
-from fbrag_cli.progress import Listener
+from fbrag_cli.serving.desk import Desk
 from fbrag_cli.serving.http.app import create_app
-from fbrag_cli.serving.http.state import State
-from fbrag_cli.serving.job import StoppedError
-from fbrag_cli.serving.process.connection import Connection
-from fbrag_cli.serving.process.entrance import Entrance
-from fbrag_cli.serving.process.guard import Guard
+from fbrag_cli.serving.process.access import Access
 
+_MOST_REQUESTS = 512  # at once; connections count, also those on which nothing is asked
 _GRACE_SECONDS = 2  # in which the requests that run end, after their work was stopped
-_POLL_SECONDS = 0.1
 _EVICT_SECONDS = 5.0  # between two looks at models that nobody uses
 
 
 class _Server(uvicorn.Server):
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Leave the signals to the process, which stops all its servers."""
-        yield
+    """ready: called once it listens."""
+
+    def __init__(self, config: uvicorn.Config, desk: Desk, idle: float | None, ready: Callable[[], object]) -> None:
+        super().__init__(config)
+        self._desk, self._idle, self._ready = desk, idle, ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._desk.begin()
+        self._evicting = asyncio.create_task(_evict(self._desk, self._idle))
+        self._ready()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End the work first, so that its clients are told."""
+        self._evicting.cancel()
+        await asyncio.to_thread(self._desk.close)
+        await super().shutdown(sockets)
 
 
 def serve(
-    state: State,
-    listeners: Sequence[tuple[socket.socket, Entrance | None]],
+    desk: Desk,
+    access: Access,
+    listener: socket.socket,
+    *,
+    idle: float | None,
     ready: Callable[[], object],
     log: Callable[[str], object],
-) -> int:
-    """Serve until the process shall end. Return the exit code: 0, or after a signal 128 and its number.
+) -> None:
+    """Serve until a signal comes, which is raised again at the end.
 
-    listeners: sockets, each with who may come in; None: this user alone. ready: called once all are served. log: receives a line
-    for each request, and for what goes wrong with one.
+    access: who may come in. idle: seconds after which models that nobody uses are freed; None for never. ready: called once it
+    listens. log: receives a line for each request, and for what goes wrong with one.
     """
-    with _logging(log):
-        return asyncio.run(_serve(state, listeners, ready, log))
-
-
-async def _serve(
-    state: State,
-    listeners: Sequence[tuple[socket.socket, Entrance | None]],
-    ready: Callable[[], object],
-    log: Callable[[str], object],
-) -> int:
-    lifetime, servers, tasks = state.lifetime, [], []
-    with _signals(lifetime.stop) as received:
-        for listener, entrance in listeners:
-            app = Guard(create_app(state, local=entrance is None), lifetime, entrance, log)
-            servers.append(server := _Server(_configuration(app)))
-            tasks.append(asyncio.create_task(server.serve([listener])))
-        while not all(server.started for server in servers):
-            for failed in filter(asyncio.Task.done, tasks):
-                failed.result()
-            await asyncio.sleep(0.002)
-        ready()
-        ended = Cancellation()
-        beginning = Thread(target=_begin, args=(state, Listener(cancellation=ended)), daemon=True)
-        beginning.start()
-        evicting = asyncio.create_task(_evict(state))
-        while not lifetime.is_over:
-            await asyncio.sleep(_POLL_SECONDS)
-        evicting.cancel()
-        ended.request(StoppedError())
-        for server in servers:
-            server.should_exit = True
-        await asyncio.to_thread(state.desk.close)
-        await asyncio.to_thread(beginning.join, _GRACE_SECONDS)
-        await asyncio.gather(*tasks)
-        lifetime.is_stuck = state.desk.n_running > 0 or beginning.is_alive()
-    return 128 + received[0] if received else 0
-
-
-def _begin(state: State, listener: Listener) -> None:
-    """Load the models, and read the documents that are served, before the first question. What fails is said to its client."""
-    if not state.library.entries():
-        return
-    try:
-        for name in dict.fromkeys(state.session.names()):
-            state.session.pool.begin(name, listener)
-        state.library.collection((), listener, state.desk.default_method.chunk_words)
-    except FbragError:
-        pass
-    except Exception:
-        logging.getLogger("fbrag").exception("what is served cannot be read before it is asked")
-
-
-async def _evict(state: State) -> None:
-    """Free what nobody has used for as long as the process waits for a request."""
-    while (idle := state.lifetime.idle) is not None:
-        await asyncio.sleep(min(_EVICT_SECONDS, idle / 4))
-        try:
-            await asyncio.to_thread(state.desk.evict_idle, idle)
-        except Exception:
-            logging.getLogger("fbrag").exception("what nobody uses cannot be freed")
-
-
-def _configuration(app: Any) -> uvicorn.Config:
-    return uvicorn.Config(
+    app = access.guard(create_app(desk), log)
+    if access.origins:
+        app = CORSMiddleware(
+            app,
+            access.origins,
+            allow_methods=["GET", "POST"],
+            allow_headers=["Authorization", "Content-Type"],
+            allow_private_network=True,  # a page of the internet asks a private address
+            expose_headers=["Retry-After"],
+        )
+    config = uvicorn.Config(
         app,
-        http=Connection,
+        http="h11",
         ws="none",
         lifespan="off",
         log_config=None,
         access_log=False,
         server_header=False,
         proxy_headers=False,  # nobody else says from where a request comes
+        limit_concurrency=_MOST_REQUESTS,
         timeout_graceful_shutdown=_GRACE_SECONDS,
     )
+    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # ignored: nohup
+        signal.signal(signal.SIGHUP, lambda number, frame: signal.raise_signal(signal.SIGTERM))
+    with _logging(log):
+        _Server(config, desk, idle, ready).run([listener])
 
 
-@contextmanager
-def _signals(stop: Callable[[], object]) -> Iterator[list[int]]:
-    """Call `stop` for each signal that ends the process, until the block ends. Yield the list of those that came.
-
-    A second Ctrl-C ends the process at once. The next one cleans up what it leaves.
-    """
-    received: list[int] = []
-
-    def note(number: int, frame: FrameType | None) -> None:
-        if number == signal.SIGINT and number in received:
-            os._exit(128 + number)
-        received.append(number)
-        stop()
-
-    ends = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
-    before = {each: signal.getsignal(each) for each in ends}
-    heeded = {each: handler for each, handler in before.items() if handler is not signal.SIG_IGN}  # ignored: nohup
-    for each in heeded:
-        signal.signal(each, note)
-    try:
-        yield received
-    finally:
-        for each, handler in heeded.items():
-            signal.signal(each, handler)
+async def _evict(desk: Desk, idle: float | None) -> None:
+    """Free what nobody has used for as long."""
+    while idle is not None:
+        await asyncio.sleep(min(_EVICT_SECONDS, idle / 4))
+        try:
+            await asyncio.to_thread(desk.evict_idle, idle)
+        except Exception:
+            logging.getLogger("fbrag").exception("what nobody uses cannot be freed")
 
 
 @contextmanager
