@@ -63,7 +63,7 @@ class BatchSettings:
             "retriever": self.retriever,
             "chunk_words": self.chunk_words,
             **{name: getattr(reading, name) for name in ("pages", "encoding", "lang")},
-            **({"comments": True} if reading.comments else {}),
+            **({"markup": True} if reading.markup else {}),
             **self.models,
         }
 

@@ -43,7 +43,7 @@ class Extracted:
     media_type: media type, as "text/plain". encoding: encoding of the bytes; None if the format has none (PDF). skipped_pages:
     numbers of the pages without text. warnings: one line each, which begins with the file's name. left_out: counted things of
     the file that were not read, as "2 charts". comments: the readers' comments and notes on the text, a block of text each, as
-    'Comment by Ann Lee on "the price": too high'.
+    'Comment by Ann Lee on "the price": too high'. n_struck: number of passages of struck-out text that were not read.
     """
 
     content: Content
@@ -53,6 +53,7 @@ class Extracted:
     warnings: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
     comments: tuple[str, ...] = ()
+    n_struck: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,10 +12,11 @@ from fbrag_cli.documents import format_detection
 from fbrag_cli.documents.document import Extracted
 from fbrag_cli.documents.source import Source
 
-#: Reads a file whose text is in this encoding (a Python codec name), or in one that the reader finds out (None).
-Reader = Callable[[Source, str | None], Extracted]
+#: Reads a file whose text is in this encoding (a Python codec name), or in one that the reader finds out (None); with struck-out
+#: text or without.
+Reader = Callable[[Source, str | None, bool], Extracted]
 
-_PROSE = ".txt .text .log .tex .bib .org .adoc .asciidoc .textile .nfo .csv .tsv .man"
+_PROSE = ".txt .text .log .bib .org .adoc .asciidoc .textile .nfo .csv .tsv .man"
 _DATA = ".json .jsonl .ndjson .yaml .yml .toml .ini .cfg .conf .properties .xml .sql .graphql .proto .tf .cmake .gradle"
 _CODE = (
     ".py .pyi .pyx .c .h .cc .cpp .cxx .hh .hpp .cs .java .kt .kts .scala .groovy .go .rs .swift .m .mm .js .mjs .cjs .jsx"
@@ -80,6 +81,7 @@ FORMATS = (
     Format("html.read_html", "an HTML page", "text/html", (".html", ".htm", ".xhtml", ".xht"), format_detection.is_html),
     Format("markup.read_markdown", "Markdown", "text/markdown", (".md", ".markdown", ".mdown", ".mkd", ".qmd", ".rmd")),
     Format("markup.read_rst", "reStructuredText", "text/x-rst", (".rst", ".rest")),
+    Format("latex.read_latex", "LaTeX", "text/x-tex", (".tex", ".ltx", ".latex")),
     Format("markup.read_plain", "source code", "text/plain", tuple(f"{_DATA} {_CODE}".split())),
     PLAIN,
 )

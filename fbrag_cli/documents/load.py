@@ -25,16 +25,16 @@ def load(
     encoding: str | None = None,
     pages: str | None = None,
     password: str | None = None,
-    comments: bool = False,
+    markup: bool = False,
     source: Source | None = None,
     listener: Listener | None = None,
 ) -> Document:
     """Read the file `path` in any format of `formats`; "-" reads the process's stdin to its end.
 
     encoding: encoding of a text; None to detect it. pages: pages of a PDF, as "3-9,12"; None for all. password: password of a PDF
-    that does not open without one. comments: whether the comments on the text are read as well, as a section after it. source:
-    the file's bytes, if they are at hand already. listener: receives the stage "read", in pages, and can stop the reading, of a
-    PDF.
+    that does not open without one. markup: whether struck-out text and tracked deletions are read as well, as "~~old~~", and the
+    comments, as a section after the text. source: the file's bytes, if they are at hand already. listener: receives the stage
+    "read", in pages, and can stop the reading, of a PDF.
 
     Raises FbragError, with `document` = `path`: doc_not_found, doc_unreadable, doc_empty, unsupported_format, library_missing,
     pdf_encrypted, pdf_bad_password, pdf_no_text; usage for an unknown `encoding`, or for `pages` that are malformed or do not
@@ -52,14 +52,14 @@ def load(
 
         extracted = read_pdf(source, ranges=ranges, password=password, listener=listener or Listener())
     else:
-        extracted = reader_of(format_)(source, codec)
-    content = _with_comments(extracted) if comments else extracted.content
+        extracted = reader_of(format_)(source, codec, markup)
+    content = _with_comments(extracted) if markup else extracted.content
     if not content.text.strip():
         raise _empty(source, extracted, is_text=format_.recognises is None)
 
     # 3. Warnings are collected.
     unused = f"{source.name} has no pages: --pages does not apply to it" if ranges and format_ is not PDF else ""
-    warnings = mismatch, *extracted.warnings, _left_out(source, extracted, comments=comments), unused
+    warnings = mismatch, *extracted.warnings, _left_out(source, extracted, markup=markup), unused
     extracted = replace(extracted, content=content, warnings=tuple(filter(None, warnings)))
     digest = sha256(source.data).hexdigest()
     return Document.of(source.path, source.name, extracted, digest, detect(content.text))
@@ -75,12 +75,18 @@ def _with_comments(extracted: Extracted) -> Content:
     return replace(content, text=text, sections=(*content.sections, Section(_COMMENTS, 1, len(before))))
 
 
-def _left_out(source: Source, extracted: Extracted, *, comments: bool) -> str:
+def _left_out(source: Source, extracted: Extracted, *, markup: bool) -> str:
     """Return one warning that names what was not read; "" if there is nothing."""
     names = [one_line(each, 200) for each in extracted.left_out]
-    if extracted.comments and not comments:
-        names.append(f"{plural(len(extracted.comments), 'comment')} (--comments reads them)")
+    if by_markup := {} if markup else _of_markup(extracted):
+        names.append(f"{', '.join(plural(n, thing) for thing, n in by_markup.items())} (--markup reads them)")
     return f"{source.name}: not read: {', '.join(names)}" if names else ""
+
+
+def _of_markup(extracted: Extracted) -> dict[str, int]:
+    """Return the number of each thing that only `--markup` reads."""
+    counts = {"comment": len(extracted.comments), "struck-out passage": extracted.n_struck}
+    return {thing: n for thing, n in counts.items() if n}
 
 
 def _empty(source: Source, extracted: Extracted, *, is_text: bool) -> FbragError:
@@ -90,6 +96,6 @@ def _empty(source: Source, extracted: Extracted, *, is_text: bool) -> FbragError
         what = f"has no text, only {', '.join(one_line(each, 200) for each in extracted.left_out)}"
     elif has_pictures(source.data):
         what, hint = "has no text, only pictures", f"libreoffice --headless --convert-to pdf {source.shell_path}, then ocrmypdf"
-    if extracted.comments:
-        what, hint = "has no text but comments", "add --comments, which reads them"
+    if by_markup := _of_markup(extracted):
+        what, hint = f"has no text but {' and '.join(f'{thing}s' for thing in by_markup)}", "add --markup, which reads them"
     return FbragError("doc_empty", f"{source.name} {what}", hint, document=source.path)

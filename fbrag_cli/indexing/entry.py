@@ -30,11 +30,11 @@ class ReadSettings:
     pages: str | None = None
     language: str | None = None
     password: str | None = None
-    comments: bool = False
+    markup: bool = False
 
     def key_parts(self) -> tuple[object, ...]:
         """Return what belongs in a cache key: all but the password, which only opens the file."""
-        return self.chunk_words, self.encoding, self.pages, self.language, self.comments
+        return self.chunk_words, self.encoding, self.pages, self.language, self.markup
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ def make_entry(source: Source, settings: ReadSettings, listener: Listener | None
         pages=settings.pages,
         password=settings.password,
         source=source,
-        comments=settings.comments,
+        markup=settings.markup,
         listener=listener,
     )
     if settings.language is not None:

@@ -104,17 +104,18 @@ class Desk:
         models: ModelNames = DEFAULT_MODELS,
         conversation: str | Sequence[tuple[str, str]] | None = None,
         answering: bool = True,
+        markup: bool = False,
     ) -> Job:
         """Return the job of a question, which begins to run.
 
         documents: names as of `Library.find`. method: None for the default one. conversation: what the question may refer to: the
         id of a conversation, which its first question begins, or the questions before it as its client repeats them, each with
-        its answer; None for nothing. answering: whether the question is answered; else its chunks are selected. Raises BusyError,
-        and FbragError as `Library.find`.
+        its answer; None for nothing. answering: whether the question is answered; else its chunks are selected. markup: as of
+        `Library.find`. Raises BusyError, and FbragError as `Library.find`.
         """
         job = Job(
             question=question,
-            entries=self.library.find(documents),
+            entries=self.library.find(documents, markup=markup),
             method=method or self.default_method,
             models=models,
             conversation=conversation,
@@ -169,10 +170,11 @@ class Desk:
         what = "there is no such job, or it was too long ago"
         raise FbragError("usage", what, "ask the question again: what was computed is cached")
 
-    def find(self, question: str, documents: Sequence[str], n: int, listener: Listener) -> Trace:
-        """Return the trace with the `n` best chunks for a question, by BM25 alone. No model is loaded."""
+    def find(self, question: str, documents: Sequence[str], n: int, listener: Listener, *, markup: bool = False) -> Trace:
+        """Return the trace with the `n` best chunks for a question, by BM25 alone. No model is loaded. markup: as of
+        `Library.find`."""
         method = choose_method({"method": "vanilla", "select": n}, on_gpu=False)
-        collection = self.library.collection(documents, listener, method.chunk_words)
+        collection = self.library.read(self.library.find(documents, markup=markup), listener, method.chunk_words)
         return self.session.retrieve(Query(question, collection, method), listener, answering=False)
 
     def evict_idle(self, seconds: float) -> None:

@@ -41,7 +41,7 @@ class LibraryEntry:
     """A document or a folder that clients may name.
 
     id: short; of the same path always the same. name: as shown. paths: of files and folders; none of an upload. document: an
-    upload, as it was read.
+    upload, as it was read. markup: whether comments, tracked deletions and struck-out text of files are read too.
     """
 
     id: str
@@ -49,6 +49,7 @@ class LibraryEntry:
     kind: Literal["document", "folder", "upload"]
     paths: tuple[str, ...] = ()
     document: Document | None = field(default=None, compare=False, repr=False)
+    markup: bool = False
 
 
 class Library:
@@ -84,17 +85,19 @@ class Library:
         with self._lock:
             return [*self._served.values(), *self._uploads.values()]
 
-    def find(self, names: Sequence[str] = ()) -> tuple[LibraryEntry, ...]:
+    def find(self, names: Sequence[str] = (), *, markup: bool = False) -> tuple[LibraryEntry, ...]:
         """Return the entries of ids, of names as shown, or of paths that the door lets through; all that is served without any.
 
-        Raises FbragError `doc_not_found` for another name, and `usage` for more than 1,000, or for none where nothing is served.
+        markup: as of `LibraryEntry`; where it is not asked for, the settings of the server decide. Raises FbragError
+        `doc_not_found` for another name, and `usage` for more than 1,000, or for none where nothing is served.
         """
         if not names and not self._served:
             raise FbragError("usage", "documents: none is named, and none is served", "name a document")
         if len(names) > MOST_PATHS:
             raise FbragError("usage", f"documents: {plural(len(names), 'name')}", f"name {MOST_PATHS:,} at most")
         found = [self._find(each) for each in names] or [*self._served.values()]
-        return tuple({each.id: each for each in found}.values())
+        markup = markup or self._settings.markup
+        return tuple({each.id: replace(each, markup=markup) for each in found}.values())
 
     def collection(self, names: Sequence[str], listener: Listener, chunk_words: int = 300) -> Collection:
         """Return the collection of documents. names: as of `find`. Raises as that does, and as `Session.collect`."""
@@ -105,18 +108,20 @@ class Library:
         with Lease(listener) as lease:
             return self._collected(entries, chunk_words, lease)
 
-    def source(self, name: str, place: Mapping[str, int], most: int, listener: Listener) -> dict[str, Any]:
+    def source(
+        self, name: str, place: Mapping[str, int], most: int, listener: Listener, *, markup: bool = False
+    ) -> dict[str, Any]:
         """Return the text of a place in one document, cut at `most` characters, and where it is.
 
-        name: as of `find`, or the `document` of a source. place: start_line and end_line, from 1, or start_char and end_char;
-        the document's first or last without one. Raises as `collection`, and FbragError `usage` for a folder, and for a place
+        name, markup: as of `find`, or the `document` of a source. place: start_line and end_line, from 1, or start_char and
+        end_char; the document's first or last without one. Raises as `collection`, and FbragError `usage` for a folder, and for a place
         that the document does not have.
         """
         from fbrag_cli.corpus import Passage
         from fbrag_cli.documents.lines import line_index
         from fbrag_cli.render.as_json import place_of
 
-        (entry,) = self.find([name])
+        (entry,) = self.find([name], markup=markup)
         if entry.kind == "folder":
             raise FbragError("usage", f"{one_line(entry.name)} is a folder", "name a file of it")
         document = self.read([entry], listener).corpus.documents[0]
@@ -191,7 +196,7 @@ class Library:
                 return self._joined(entries, chunk_words, lease)
             listener = replace(lease.listener, progress=note)
             try:
-                return self._session.collect(paths, self._settings, chunk_words, password=self._password, listener=listener)
+                return self._session.collect(paths, settings, chunk_words, password=self._password, listener=listener)
             finally:
                 self.progress = None
 
@@ -202,17 +207,25 @@ class Library:
 
         uploads = [each.id for each in entries if each.kind == "upload"]
         paths = [path for each in entries for path in each.paths]
+        settings = replace(self._settings, markup=any(each.markup for each in entries))
         lease.listener.progress(Event("read", "start"))
-        key = self._key(paths, uploads, chunk_words, lease.listener.cancellation)
+        key = self._key(paths, uploads, chunk_words, settings, lease.listener.cancellation)
         collection = self._read.get(key, lambda _: make(), lease)
         return collection if read else replace(collection, seconds=watch.seconds, cached=("text", "index"))
 
-    def _key(self, paths: Sequence[str], uploads: Sequence[str], chunk_words: int, cancellation: Cancellation) -> str:
+    def _key(
+        self,
+        paths: Sequence[str],
+        uploads: Sequence[str],
+        chunk_words: int,
+        settings: DocumentSettings,
+        cancellation: Cancellation,
+    ) -> str:
         """Return what a collection depends on: its files with their sizes and times."""
         from fbrag_cli.indexing.files import find_files
 
-        files = find_files(paths, self._settings.include, self._settings.exclude, cancellation).files
-        return _id(repr((paths, [(each.path, each.signature) for each in files], uploads, chunk_words)))
+        files = find_files(paths, settings.include, settings.exclude, cancellation).files
+        return _id(repr((paths, [(each.path, each.signature) for each in files], uploads, chunk_words, settings.markup)))
 
     def _joined(self, entries: Sequence[LibraryEntry], chunk_words: int, lease: Lease) -> Collection:
         """Return the collection of uploads, and of files beside them."""

@@ -398,7 +398,7 @@ def _reading(settings: DocumentSettings, chunk_words: int, password: str | None 
     from fbrag_cli.text.languages import resolve
 
     language = None if settings.lang is None else resolve(settings.lang)
-    return ReadSettings(chunk_words, settings.encoding, settings.pages, language, password, settings.comments)
+    return ReadSettings(chunk_words, settings.encoding, settings.pages, language, password, settings.markup)
 
 
 def ask(

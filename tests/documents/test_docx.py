@@ -49,7 +49,69 @@ def test_insertions_are_read_and_deletions_are_not(tmp_path: Path) -> None:
         "<w:p><w:r><w:t>kept </w:t></w:r><w:ins><w:r><w:t>inserted</w:t></w:r></w:ins>"
         "<w:del><w:r><w:delText>deleted</w:delText></w:r></w:del></w:p>"
     )
-    assert written(tmp_path, docx(body), "d.docx").text == "kept inserted"
+    document = written(tmp_path, docx(body), "d.docx")
+    assert document.text == "kept inserted"
+    assert document.warnings == (f"{tmp_path / 'd.docx'}: not read: 1 struck-out passage (--markup reads them)",)
+    assert load(str(tmp_path / "d.docx"), markup=True).text == "kept inserted~~deleted~~"
+
+
+def test_moved_text_is_read_where_it_is_now(tmp_path: Path) -> None:
+    body = (
+        f"<w:p><w:moveFrom>{_run('Pay.')}</w:moveFrom></w:p>{w_paragraph('Eat.')}<w:p><w:moveTo>{_run('Pay.')}</w:moveTo></w:p>"
+    )
+    assert written(tmp_path, docx(body), "d.docx").text == "Eat.\n\nPay."
+    assert load(str(tmp_path / "d.docx"), markup=True).text == "~~Pay.~~\n\nEat.\n\nPay."
+
+
+_OLD = """<w:style w:type="paragraph" w:styleId="Old"><w:name w:val="Old"/><w:rPr><w:strike/></w:rPr></w:style>
+<w:style w:type="paragraph" w:styleId="Older"><w:name w:val="Older"/><w:basedOn w:val="Old"/></w:style>
+<w:style w:type="character" w:styleId="Void"><w:name w:val="Void"/><w:rPr><w:strike/></w:rPr></w:style>
+<w:style w:type="character" w:styleId="Twice"><w:name w:val="Twice"/><w:rPr><w:dstrike/></w:rPr></w:style>"""
+
+
+@pytest.mark.parametrize(
+    ("properties", "style", "is_struck"),
+    [
+        ("<w:strike/>", "", True),
+        ("<w:dstrike/>", "", True),
+        ('<w:strike w:val="0"/>', "", False),
+        ("", "Older", True),
+        ('<w:rStyle w:val="Void"/>', "", True),
+        ('<w:rStyle w:val="Twice"/>', "", True),
+        ('<w:rStyle w:val="Void"/>', "Older", False),  # each switches the other off
+        ('<w:strike w:val="0"/>', "Older", False),
+        ('<w:rStyle w:val="Void"/><w:strike/>', "Older", True),
+    ],
+)
+def test_struck_out_runs_by_their_own_properties_and_by_styles(
+    tmp_path: Path, properties: str, style: str, is_struck: bool
+) -> None:
+    body = f'<w:p><w:pPr><w:pStyle w:val="{style}"/></w:pPr>{_run("120 euros", properties)}</w:p>{w_paragraph("150 euros")}'
+    document = written(tmp_path, docx(body, _OLD), "d.docx")
+    assert document.text == ("150 euros" if is_struck else "120 euros\n\n150 euros")
+    assert len(document.warnings) == is_struck
+
+
+def test_what_follows_struck_out_text_is_read(tmp_path: Path) -> None:
+    equation = "<m:oMath><m:r><m:t>x=2</m:t></m:r></m:oMath>"
+    body = f"<w:p>{_run('Let ')}{_run('y ', '<w:strike/>')}{equation}{_run(' hold.')}</w:p>"
+    assert written(tmp_path, docx(body), "d.docx").text == "Let x=2 hold."
+
+
+def test_a_struck_out_clause_counts_but_is_left_out(tmp_path: Path) -> None:
+    numbering = f'<w:numbering {_W}><w:abstractNum w:abstractNumId="0">{_level(0, "decimal", "%1.")}</w:abstractNum>'
+    numbering += '<w:num w:numId="1"><w:abstractNumId w:val="0"/></w:num></w:numbering>'
+    numbered = '<w:p><w:pPr><w:numPr><w:ilvl w:val="0"/><w:numId w:val="1"/></w:numPr></w:pPr>{}</w:p>'.format
+    body = numbered(_run("One.")) + numbered(_run("Two.", "<w:strike/>")) + numbered(_run("Three."))
+    data = docx(body, more={"word/numbering.xml": numbering})
+    assert written(tmp_path, data, "d.docx").text == "1. One.\n3. Three."
+    assert load(str(tmp_path / "d.docx"), markup=True).text == "1. One.\n2. ~~Two.~~\n3. Three."
+
+
+def test_lowered_digits_are_apart_from_those_before(tmp_path: Path) -> None:
+    lowered = '<w:vertAlign w:val="subscript"/>'
+    body = f"<w:p>{_run('2011')}{_run('15ya', lowered)}{_run(' CO')}{_run('2', lowered)}</w:p>"
+    assert written(tmp_path, docx(body), "d.docx").text == "2011_15ya CO2"
 
 
 def test_footnotes_are_read(tmp_path: Path) -> None:
@@ -370,8 +432,8 @@ def test_comments_are_read_on_demand_with_the_text_that_they_are_on(tmp_path: Pa
     data = docx(body, more={"word/comments.xml": f"<w:comments {_W}>{comment}</w:comments>"})
     document = written(tmp_path, data, "d.docx")
     assert document.text == "We pay the price"
-    assert "1 comment (--comments reads them)" in document.warnings[0]
-    document = load(str(tmp_path / "d.docx"), comments=True)
+    assert "1 comment (--markup reads them)" in document.warnings[0]
+    document = load(str(tmp_path / "d.docx"), markup=True)
     assert document.text == "We pay the price\n\nComments\n\nComment by Ann Lee on “the price”: too high\n"
 
 

@@ -11,6 +11,7 @@ from zipfile import ZipFile
 
 import pytest
 
+from fbrag_cli.documents.load import load
 from fbrag_cli.documents.readers import epub as reader
 from tests.documents.making import epub, refused, written, xhtml, zipped
 
@@ -179,3 +180,14 @@ def test_of_encodings_that_are_as_common_the_first_counts(tmp_path: Path) -> Non
         for name, text in texts.items()
     }
     assert written(tmp_path, epub(dict.fromkeys(texts, ""), more=pages), "b.epub").encoding == "cp1251"
+
+
+def test_struck_out_text_is_left_out_and_told(tmp_path: Path) -> None:
+    pages = {
+        "a.xhtml": "<p>He paid <s>ten</s> nine.</p>",
+        "b.xhtml": '<p style="text-decoration-line:line-through">No.</p><p>Yes.</p>',
+    }
+    document = written(tmp_path, epub(pages), "b.epub")
+    assert document.text == "He paid nine.\n\nYes."
+    assert document.warnings == (f"{tmp_path / 'b.epub'}: not read: 2 struck-out passages (--markup reads them)",)
+    assert load(str(tmp_path / "b.epub"), markup=True).text == "He paid ~~ten~~ nine.\n\n~~No.~~\n\nYes."

@@ -128,10 +128,11 @@ _WRITERS: dict[str, Callable[[Sequence[Part]], bytes]] = {
     ".srt": _srt,
     ".vtt": _vtt,
     ".eml": _mail,
+    ".tex": _plain,
     ".txt": _plain,
     ".py": _plain,
 }
-_WITHOUT_SECTIONS = (".rtf", ".srt", ".vtt", ".eml", ".txt", ".py")
+_WITHOUT_SECTIONS = (".rtf", ".srt", ".vtt", ".eml", ".tex", ".txt", ".py")
 _ONE_SECTION = {".xlsx": "Sheet", ".ods": "Sheet", ".pptx": "Slide 1"}
 
 

@@ -42,6 +42,10 @@ def text_of(tmp_path: Path, body: str) -> str:
         ("<table><td>a<table><tr><td>b</table></table>", "a\n\nb"),
         ("<dl><dt>term<dd>meaning</dl>", "term\n\nmeaning"),
         ("<p>see<sup>1</sup> and 10<sup>6</sup> and <sup>2</sup>H and x<sup>[3]</sup></p>", "see^1 and 10^6 and 2H and x[3]"),
+        (
+            "<p>2011<sub>15ya</sub>, 1011<sub>2</sub>, but CO<sub>2</sub>, H<sub>2</sub>O, x<sub>1</sub></p>",
+            "2011_15ya, 1011_2, but CO2, H2O, x1",
+        ),
         ("<p>He said <q>no</q>.</p>", "He said “no”."),
         ('<p><img alt="A cat"> and <img alt=""><img src=x.png>, <img alt="I">t is</p>', "[A cat] and , It is"),
         ("<ruby>漢<rp>(</rp><rt>kan</rt><rp>)</rp></ruby>字", "漢字"),
@@ -230,3 +234,36 @@ def test_a_long_page_alone_is_read_in_a_child(tmp_path: Path, monkeypatch: pytes
             == size // 5
         )
         assert calls == expected
+
+
+_FEES = """<h1>Fees</h1><p>The yearly fee is <del>120 euros</del> <ins>150 euros</ins>. The key costs <s>5</s> 8 euros,
+9<strike> or 10 </strike>in May.</p>
+<table><tr><td>Oar<td>30<tr style="text-decoration: line-through"><td>Vest<td>41<tr><td>Net<td>22</table>
+<h2><s>Old rules</s></h2><p style="COLOR: red; text-decoration : underline LINE-THROUGH">No dogs.<br>No <img alt="cat">.</p>
+<h2>New rules</h2><p>Dogs <s style="text-decoration: none">on a lead</s>.</p>"""
+
+
+def test_struck_out_text_is_left_out_and_told(tmp_path: Path) -> None:
+    document = written(tmp_path, f"<!doctype html>{_FEES}", "page.html")
+    assert document.text == (
+        "Fees\n\nThe yearly fee is 150 euros. The key costs 8 euros, 9 in May.\n\nOar\t30\nNet\t22\n\n"
+        "New rules\n\nDogs on a lead."
+    )
+    assert [section.title for section in document.sections] == ["Fees", "New rules"]
+    assert document.warnings == (f"{tmp_path / 'page.html'}: not read: 5 struck-out passages (--markup reads them)",)
+
+
+def test_struck_out_text_is_read_in_place_on_demand(tmp_path: Path) -> None:
+    (tmp_path / "page.html").write_text(f"<!doctype html>{_FEES}")
+    document = load(str(tmp_path / "page.html"), markup=True)
+    assert document.text == (
+        "Fees\n\nThe yearly fee is ~~120 euros~~ 150 euros. The key costs ~~5~~ 8 euros, 9 ~~or 10~~ in May.\n\n"
+        "Oar\t30\n~~Vest~~\t~~41~~\nNet\t22\n\n~~Old rules~~\n\n~~No dogs.~~\n~~No [cat].~~\n\nNew rules\n\nDogs on a lead."
+    )
+    assert document.warnings == ()
+
+
+def test_a_page_of_struck_out_text_alone_says_so(tmp_path: Path) -> None:
+    error = refused(tmp_path, "<!doctype html><p><s>Void.</s></p>", "page.html")
+    assert error.message.endswith("has no text but struck-out passages")
+    assert error.hint == "add --markup, which reads them"

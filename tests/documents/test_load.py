@@ -358,8 +358,8 @@ def test_what_was_left_out_is_one_warning_and_comments_are_read_when_asked_for(
     path = tmp_path / "offer.txt"
     path.write_text("anything")
     (warning,) = load(str(path)).warnings
-    assert warning == f"{path}: not read: 2 charts, a␛[31m.png, 2 comments (--comments reads them)"
-    read = load(str(path), comments=True)
+    assert warning == f"{path}: not read: 2 charts, a␛[31m.png, 2 comments (--markup reads them)"
+    read = load(str(path), markup=True)
     assert read.text == "The price is 40.\n\nComments\n\nAnn: too high\n\nBo: no\n"
     assert section_of(read, read.text.index("Bo"), len(read.text)) == Section("Comments", 1, 18)
     assert read.warnings == (f"{path}: not read: 2 charts, a␛[31m.png",)
@@ -372,5 +372,5 @@ def test_a_document_of_comments_alone_says_so(tmp_path: Path, monkeypatch: pytes
     path = tmp_path / "notes.txt"
     path.write_text("anything")
     error = refused(path)
-    assert (error.code, error.hint) == ("doc_empty", "add --comments, which reads them")
-    assert "Ann: why?" in load(str(path), comments=True).text
+    assert (error.code, error.hint) == ("doc_empty", "add --markup, which reads them")
+    assert "Ann: why?" in load(str(path), markup=True).text

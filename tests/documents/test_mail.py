@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from fbrag_cli.documents.load import load
 from tests.documents.making import written
 
 
@@ -180,3 +181,11 @@ def test_a_character_that_the_declared_japanese_lacks_is_the_only_one_lost(tmp_p
     assert document.text.endswith("\n\n第\ufffd章")
     (warning,) = document.warnings
     assert "iso2022_jp with 1 broken sequence" in warning
+
+
+def test_struck_out_text_of_a_page_is_left_out_and_told(tmp_path: Path) -> None:
+    mail = "From: a@example.org\nMIME-Version: 1.0\nContent-Type: text/html\n\n<p>We offer <del>300</del> 280 euros.</p>\n"
+    document = written(tmp_path, mail, "m.eml")
+    assert document.text == "From: a@example.org\n\nWe offer 280 euros."
+    assert document.warnings == (f"{tmp_path / 'm.eml'}: not read: 1 struck-out passage (--markup reads them)",)
+    assert load(str(tmp_path / "m.eml"), markup=True).text.endswith("We offer ~~300~~ 280 euros.")

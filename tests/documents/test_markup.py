@@ -8,6 +8,7 @@ import pytest
 
 from fbrag_cli.documents.document import Content, Document, Extracted, Section
 from fbrag_cli.documents.lines import section_of
+from fbrag_cli.documents.load import load
 from tests.documents.making import written
 
 
@@ -76,3 +77,19 @@ def test_the_section_of_a_span() -> None:
     assert section_of(document, 20, 30) == sections[2]
     assert section_of(document, 39, 40) == sections[2]
     assert section_of(Document.of("a", "a", Extracted(Content("x"), "text/plain")), 0, 1) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("Meet on ~~Monday~~ Tuesday, ~~at ten\nor so~~.\n", "2 struck-out passages"),
+        ("| ~~a~~ | b |\n|---|---|\n| c | d |\n", "1 struck-out passage"),
+        ("```\n~~a~~\n```\n\n    ~~b~~\n\n`~~c~~` ~~ d ~~ ~~~e~~~\n", ""),
+    ],
+)
+def test_markdown_is_read_as_written_and_its_struck_out_text_told(tmp_path: Path, text: str, count: str) -> None:
+    path = str(tmp_path / "a.md")
+    document = written(tmp_path, text, "a.md")
+    assert document.text == text
+    assert document.warnings == ((f"{path}: read as written: {count} (~~…~~)",) if count else ())
+    assert load(path, markup=True).warnings == ()

@@ -225,8 +225,8 @@ def test_comments_are_read_on_demand_with_the_text_that_they_are_on(tmp_path: Pa
     body += '<office:annotation-end office:name="a"/>.'
     document = written(tmp_path, odt(_P(body)), "d.odt")
     assert document.text == "We pay the price."
-    assert "1 comment (--comments reads them)" in document.warnings[0]
-    text = load(str(tmp_path / "d.odt"), comments=True).text
+    assert "1 comment (--markup reads them)" in document.warnings[0]
+    text = load(str(tmp_path / "d.odt"), markup=True).text
     assert text == "We pay the price.\n\nComments\n\nComment by Ann Lee on “the price”: too high\n"
 
 
@@ -235,7 +235,7 @@ def test_a_comment_is_no_part_of_the_text_that_another_one_is_on(tmp_path: Path)
     end = '<office:annotation-end office:name="{}"/>'.format
     body = f"{comment('a', 'long')}all<text:line-break/>of {comment('b', 'too high')}the price{end('b')}{end('a')}."
     written(tmp_path, odt(_P(body)), "d.odt")
-    text = load(str(tmp_path / "d.odt"), comments=True).text
+    text = load(str(tmp_path / "d.odt"), markup=True).text
     assert text.endswith("Comment on “all of the price”: long\n\nComment on “the price”: too high\n")
 
 
@@ -264,3 +264,50 @@ def test_a_note_in_a_heading_is_no_part_of_its_title(tmp_path: Path) -> None:
     document = written(tmp_path, odt(f"<text:h>Title{note}</text:h>{_P('Text.')}"), "d.odt")
     assert document.text == "Title\n\n[1 b]\n\nText."
     assert [section.title for section in document.sections] == ["Title"]
+
+
+_STRIKES = "".join(
+    f'<style:style style:name="{name}" style:family="{family}" {more}><style:text-properties {properties}/></style:style>'
+    for name, family, more, properties in (
+        ("T1", "text", "", 'style:text-line-through-style="solid"'),
+        ("T2", "text", 'style:parent-style-name="T1"', ""),
+        ("T3", "text", "", 'style:text-line-through-style="none"'),
+        ("P1", "paragraph", "", 'style:text-line-through-type="double"'),
+        ("Up", "text", "", 'style:text-position="super 58%"'),
+        ("Down", "text", "", 'style:text-position="-33% 58%"'),
+    )
+)
+_CHANGES = """<text:tracked-changes><text:changed-region text:id="c1"><text:deletion>
+<office:change-info><dc:creator>Ann</dc:creator></office:change-info><text:p>two</text:p></text:deletion></text:changed-region>
+<text:changed-region xml:id="c2" text:id="c2">
+<text:deletion><text:p>Old</text:p><text:p>rules</text:p></text:deletion></text:changed-region><text:changed-region text:id="c3">
+<text:insertion><office:change-info><dc:creator>Bo</dc:creator></office:change-info></text:insertion></text:changed-region>
+</text:tracked-changes>"""
+
+
+def test_struck_out_text_and_tracked_deletions(tmp_path: Path) -> None:
+    def span(style: str, text: str) -> str:
+        return f'<text:span text:style-name="{style}">{text}</text:span>'
+
+    body = f"""{_CHANGES}<text:p>Bring <text:change text:change-id="c1"/> one guest, {span("T1", f"not ten {span('T3', 'paid')}")}
+{span("T2", "or free")}.</text:p><text:change text:change-id="c2"/>
+<text:p text:style-name="P1">Void {span("T3", "but")} this</text:p>"""
+    document = written(tmp_path, odt(body, styles=_STRIKES), "d.odt")
+    assert document.text == "Bring one guest, paid .\n\nbut"
+    assert document.warnings == (f"{tmp_path / 'd.odt'}: not read: 5 struck-out passages (--markup reads them)",)
+    text = load(str(tmp_path / "d.odt"), markup=True).text
+    assert text == "Bring ~~two~~ one guest, ~~not ten~~ paid ~~or free~~.\n\n~~Old rules~~\n\n~~Void~~ but ~~this~~"
+
+
+def test_raised_and_lowered_digits_are_apart_from_those_before(tmp_path: Path) -> None:
+    up, down = ('<text:span text:style-name="{}">{}</text:span>'.format(*each) for each in (("Up", "6"), ("Down", "2")))
+    body = f"<text:p>10{up} CO{down} 1011{down}</text:p>"
+    assert written(tmp_path, odt(body, styles=_STRIKES), "d.odt").text == "10^6 CO2 1011_2"
+
+
+@pytest.mark.parametrize("inside", ["text:p", "text:deletion", "text:changed-region", "text:tracked-changes", "text:change"])
+def test_changes_within_changes(tmp_path: Path, inside: str) -> None:
+    for outside in ("text:deletion", "text:p", "text:span"):
+        nested = f"<{outside}><{inside}>x</{inside}>y</{outside}>"
+        body = f"<text:tracked-changes>{nested}</text:tracked-changes><text:p>kept</text:p>"
+        assert written(tmp_path, odt(body), "d.odt").text == "kept"

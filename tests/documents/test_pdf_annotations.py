@@ -89,8 +89,8 @@ def test_a_text_box_is_text_of_its_page_and_a_comment_is_read_on_request(tmp_pat
     data = annotated(box, note, popup)
     document = read(tmp_path, data)
     assert document.text == "Name and signature\nReceived 3 May"
-    assert [each.partition(": ")[2] for each in document.warnings] == ["not read: 1 comment (--comments reads them)"]
-    document = read(tmp_path, data, comments=True)
+    assert [each.partition(": ")[2] for each in document.warnings] == ["not read: 1 comment (--markup reads them)"]
+    document = read(tmp_path, data, markup=True)
     assert document.text.endswith("\n\nComments\n\nComment by Ann on page 1: too high\n")
     start = document.text.index("Comments")
     assert pages_of(document, 0, len(document.text)) == (1, 1)
@@ -102,7 +102,7 @@ def test_a_pdf_of_comments_alone_is_no_scan(tmp_path: Path) -> None:
     with pytest.raises(FbragError, match="no text but comments") as caught:
         read(tmp_path, data)
     assert caught.value.code == "doc_empty"
-    assert "on page 1: why?" in read(tmp_path, data, comments=True).text
+    assert "on page 1: why?" in read(tmp_path, data, markup=True).text
 
 
 # Files inside

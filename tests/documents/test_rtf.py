@@ -124,8 +124,8 @@ def test_comments_are_read_on_demand_with_the_text_that_they_are_on(tmp_path: Pa
     body += "{\\*\\annotation{\\*\\atnref 1}\\pard too high\\par} now."
     document = written(tmp_path, "{\\rtf1 " + body + "}", "d.rtf")
     assert document.text == "We pay the price now."
-    assert "1 comment (--comments reads them)" in document.warnings[0]
-    text = load(str(tmp_path / "d.rtf"), comments=True).text
+    assert "1 comment (--markup reads them)" in document.warnings[0]
+    text = load(str(tmp_path / "d.rtf"), markup=True).text
     assert text == "We pay the price now.\n\nComments\n\nComment by Ann Lee on “the price”: too high\n"
 
 
@@ -134,7 +134,7 @@ def test_a_comment_is_no_part_of_the_text_that_another_one_is_on(tmp_path: Path)
     comment = "{{\\*\\annotation {}}}".format
     body = start(1) + "all\\line of " + start(2) + "the price" + end(2) + comment("too high") + end(1) + comment("long")
     written(tmp_path, "{\\rtf1\\pard " + body + ".}", "d.rtf")
-    text = load(str(tmp_path / "d.rtf"), comments=True).text
+    text = load(str(tmp_path / "d.rtf"), markup=True).text
     assert text.endswith("Comment on “the price”: too high\n\nComment on “all of the price”: long\n")
 
 
@@ -161,3 +161,18 @@ def test_embedded_objects_are_told(tmp_path: Path) -> None:
 )
 def test_a_document_without_text_says_what_it_has(tmp_path: Path, body: str, says: str) -> None:
     assert refused(tmp_path, "{\\rtf1 " + body + "}", "d.rtf").message.endswith(says)
+
+
+def test_struck_out_text_and_tracked_deletions(tmp_path: Path) -> None:
+    body = r"The fee is {\strike 120} 150 euros. \striked1 Old.\striked0  New. {\deleted 58}{\revised 60}\par "
+    body += r"\strike All this\plain  but that\par {\strike Void.}\par"
+    document = written(tmp_path, "{\\rtf1 " + body + "}", "d.rtf")
+    assert document.text == "The fee is 150 euros. New. 60\n\nbut that"
+    assert document.warnings == (f"{tmp_path / 'd.rtf'}: not read: 5 struck-out passages (--markup reads them)",)
+    text = load(str(tmp_path / "d.rtf"), markup=True).text
+    assert text == "The fee is ~~120~~ 150 euros. ~~Old.~~ New. ~~58~~60\n\n~~All this~~ but that\n\n~~Void.~~"
+
+
+def test_lowered_digits_are_apart_from_those_before(tmp_path: Path) -> None:
+    body = r"{\rtf1 2011{\sub 15ya} CO{\sub 2} 1011\sub 2\nosupersub .\par}"
+    assert written(tmp_path, body, "d.rtf").text == "2011_15ya CO2 1011_2."

@@ -176,13 +176,13 @@ def test_comments_of_both_kinds(tmp_path: Path) -> None:
     }
     path = tmp_path / "deck.pptx"
     path.write_bytes(pptx([shape("price")], parts))
-    assert load(str(path)).warnings == (f"{path}: not read: 3 comments (--comments reads them)",)
+    assert load(str(path)).warnings == (f"{path}: not read: 3 comments (--markup reads them)",)
     comments = (
         "Comment by Ann Lee on slide 1: too high",
         "Comment by Bob on slide 1: check this",
         "Comment by Cid on slide 1: no",
     )
-    read = load(str(path), comments=True)
+    read = load(str(path), markup=True)
     assert read.text == "\n\n".join(["Slide 1\n\nprice\n\nComments", *comments]) + "\n"
     assert read.warnings == ()
 
@@ -205,3 +205,23 @@ _TREE = st.recursive(
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_elements_in_any_nesting_are_read(tmp_path: Path, tree: str) -> None:
     written(tmp_path, pptx([tree + shape("the end")]), "deck.pptx")
+
+
+def test_struck_out_and_shifted_text(tmp_path: Path) -> None:
+    def runs(*texts: tuple[str, str]) -> str:
+        return "</a:r><a:r>".join(f"<a:rPr {properties}/><a:t>{text}</a:t>" for text, properties in texts)
+
+    struck = 'strike="sngStrike"'
+    title = runs(("Draft ", struck), ("Budget", 'strike="noStrike"'))
+    body = runs(
+        ("Cost 50", 'strike="dblStrike"'), (" 40 x 10", ""), ("6", 'baseline="30000"'), (" CO", ""), ("2", 'baseline="-25000"')
+    )
+    shapes = (shape("x", kind="title"), shape("x"), shape("x"))
+    filled = (
+        made.replace("<a:t>x</a:t>", each) for made, each in zip(shapes, (title, body, runs(("Gone", struck))), strict=True)
+    )
+    document = written(tmp_path, pptx(["".join(filled)]), "deck.pptx")
+    assert document.text == "Slide 1: Budget\n\n40 x 10^6 CO2"
+    assert document.warnings == (f"{tmp_path / 'deck.pptx'}: not read: 3 struck-out passages (--markup reads them)",)
+    text = load(str(tmp_path / "deck.pptx"), markup=True).text
+    assert text == "Slide 1: ~~Draft~~ Budget\n\n~~Cost 50~~ 40 x 10^6 CO2\n\n~~Gone~~"

@@ -362,8 +362,8 @@ def test_comments_name_their_cell(tmp_path: Path) -> None:
     }
     path = tmp_path / "book.xlsx"
     path.write_bytes(xlsx({"Sales": x_row("12")}, more=more))
-    assert load(str(path)).warnings == (f"{path}: not read: 2 comments (--comments reads them)",)
-    read = load(str(path), comments=True).text
+    assert load(str(path)).warnings == (f"{path}: not read: 2 comments (--markup reads them)",)
+    read = load(str(path), markup=True).text
     assert read.endswith("Comments\n\nComment by Ann Lee on Sales!B4: too high\n\nComment by Bob on Sales!C1: why?\n")
 
 

@@ -127,6 +127,19 @@ def test_a_place_is_read(served: Live, folder: Path) -> None:
     assert served.get("/v1/source")[0] == served.get("/v1/source?document=")[0] == 400
 
 
+def test_struck_out_text_is_read_for_a_question_that_asks_for_it(tiny: Path, tmp_path: Path) -> None:
+    page = tmp_path / "fee.html"
+    page.write_text("<!doctype html><p>The yearly fee is <del>120 euros</del> 150 euros.</p>")
+    with live(pair(tiny), [str(page)]) as server:
+        asked = {"settings": {"method": "vanilla", "max_tokens": 2}}
+        texts = [server.ask("How high is the fee?", **asked, markup=each)["sources"][0]["text"] for each in (False, True, False)]
+        plain, marked = "The yearly fee is 150 euros.", "The yearly fee is ~~120 euros~~ 150 euros."
+        assert texts == [plain, marked, plain]
+        assert server.get(f"/v1/source?document={page}")[1]["text"] == plain
+        assert server.get(f"/v1/source?document={page}&markup=true")[1]["text"] == marked
+        assert server.get(f"/v1/source?document={page}&markup=yes")[0] == 400
+
+
 def test_only_what_is_served_can_be_named(served: Live, folder: Path, tmp_path: Path) -> None:
     (tmp_path / "secret.txt").write_text("The key is under the stone.")
     (folder / "link.txt").symlink_to(tmp_path / "secret.txt")

@@ -114,6 +114,20 @@ def test_each_tool_says_what_it_takes_and_refuses_what_it_does_not(served: Calla
     served(test)
 
 
+def test_struck_out_text_is_read_on_demand(served: Callable[..., None], folder: Path) -> None:
+    (folder / "fee.html").write_text("<!doctype html><p>The yearly fee is <del>120 euros</del> 150 euros.</p>")
+    plain, marked = "The yearly fee is 150 euros.", "The yearly fee is ~~120 euros~~ 150 euros."
+
+    async def test(client: Client) -> None:
+        for markup, text in ((False, plain), (True, marked)):
+            found = await client.call_tool("find_passages", asked(paths=["fee.html"], question="the fee", markup=markup))
+            assert [each["text"] for each in found.structured_content["passages"]] == [text]
+            lines = {"path": "fee.html", "start_line": 1, "end_line": 1, "markup": markup}
+            assert (await client.call_tool("read_passage", lines)).structured_content["text"] == text
+
+    served(test)
+
+
 def test_results_are_as_their_schemas_say(served: Callable[..., None], tiny: list[str]) -> None:
     async def test(client: Client) -> None:
         schemas = {tool.name: tool.output_schema for tool in (await client.list_tools()).tools}

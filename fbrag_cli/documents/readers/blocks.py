@@ -58,16 +58,49 @@ def content_of(blocks: Iterable[Block], anchors: dict[str, int] | None = None) -
     return Content("".join(parts), sections=tuple(sections))
 
 
+class StruckText:
+    """Tells what is read of struck-out text and of tracked deletions, and counts what is not.
+
+    is_read: whether they are read. n_left_out: number of passages that were not.
+    """
+
+    def __init__(self, is_read: bool) -> None:
+        self.is_read, self.n_left_out = is_read, 0
+        self._in_passage = False
+
+    def read(self, text: str, *, is_struck: bool) -> str:
+        """Return what is read of the next piece of text: of one that is left out, the space at its edges."""
+        if is_struck and not self.is_read and text.strip():
+            self.leave_out(text)
+            return " " if text[0].isspace() or text[-1].isspace() else ""
+        self._in_passage = self._in_passage and not text.strip()
+        return text
+
+    def leave_out(self, text: str) -> None:
+        """Count the next piece of text as left out. Pieces with no other text between them are one passage."""
+        if text.strip() and not self._in_passage:
+            self._in_passage = True
+            self.n_left_out += 1
+
+
 def extracted(
     blocks: Iterable[Block],
     media_type: str,
     left_out: Mapping[str, int],
+    struck: StruckText,
     comments: Iterable[str] = (),
     warnings: Iterable[str] = (),
 ) -> Extracted:
     """Return what a reader has read. left_out: number of each thing that it has not read."""
     told = tuple(plural(n, thing) for thing, n in left_out.items())
-    return Extracted(content_of(blocks), media_type, warnings=tuple(warnings), left_out=told, comments=tuple(comments))
+    return Extracted(
+        content_of(blocks),
+        media_type,
+        warnings=tuple(warnings),
+        left_out=told,
+        comments=tuple(comments),
+        n_struck=struck.n_left_out,
+    )
 
 
 @dataclass(slots=True)
@@ -89,6 +122,7 @@ class BlockBuilder:
         self.level = 0
         self.preformatted = False
         self._lines: list[list[str]] = [[]]
+        self._is_struck = False
         self._anchors: list[str] = []
         self._markers: list[str] = []
         self._marked = False
@@ -96,11 +130,26 @@ class BlockBuilder:
         self._blocks: list[Block] = []
         self._rows: list[_Row | None] = []  # open rows, each in a cell of the one before; None: not laid out
 
-    def text(self, data: str, *, is_raised: bool = False) -> None:
-        """Add running text. is_raised: whether it begins to be written as in 10⁶."""
-        if is_raised and data[:1].isdigit() and self.touches != " ":
-            self._lines[-1].append("^")  # otherwise 10^6 would be 106
+    def text(self, data: str, *, shift: str = "", is_struck: bool = False) -> None:
+        """Add running text. shift: "^" if it begins to be raised, as in 10⁶, "_" if lowered. is_struck: whether it is marked as
+        struck out, "~~old~~"."""
+        if self._is_struck and not is_struck:
+            self._end_struck()
+        if not data:
+            return
+        if shift and data[0].isdigit() and (self.touches.isdigit() if shift == "_" else self.touches != " "):
+            self._lines[-1].append(shift)  # otherwise 10^6 would be 106; but CO₂ is a word
+        if is_struck and not self._is_struck and (begun := data.lstrip()):
+            self._lines[-1].append(f"{data[: -len(begun)]}~~")
+            self._is_struck, data = True, begun
         self._lines[-1].append(data)
+
+    def _end_struck(self) -> None:
+        """Write the mark after struck-out text, before the space that follows it."""
+        last = self._lines[-1].pop()
+        struck = last.rstrip()
+        self._lines[-1] += filter(None, (f"{struck}~~", last[len(struck) :]))
+        self._is_struck = False
 
     def extend(self, blocks: Iterable[Block]) -> None:
         """Add finished blocks after the running text."""
@@ -109,9 +158,11 @@ class BlockBuilder:
 
     def discard(self) -> None:
         """Drop the running text."""
-        self._lines = [[]]
+        self._lines, self._is_struck = [[]], False
 
     def line_break(self) -> None:
+        if self._is_struck:
+            self._end_struck()
         self._lines.append([])
 
     @property
@@ -125,6 +176,8 @@ class BlockBuilder:
 
     def end_block(self) -> None:
         """Make a block of the running text, if there is any."""
+        if self._is_struck:
+            self._end_struck()
         lines = ["".join(parts) for parts in self._lines]
         self._lines = [[]]
         if self.preformatted:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from fbrag_cli.documents.document import Extracted, comment
 from fbrag_cli.documents.readers.blocks import Block, extracted
 from fbrag_cli.documents.readers.charts import read_linked
-from fbrag_cli.documents.readers.docx_numbering import Numbering, Styles, is_on
+from fbrag_cli.documents.readers.docx_numbering import TOGGLES, Numbering, Style, Styles, is_on
 from fbrag_cli.documents.readers.equations import Equation
 from fbrag_cli.documents.readers.symbols import symbol, without_glyphs
 from fbrag_cli.documents.readers.writer import PAGE_NUMBER, Writer
@@ -40,23 +40,26 @@ _PREFIXES = {
     "urn:schemas-microsoft-com:office:office": "o:",
     "http://schemas.microsoft.com/office/drawing/2014/chartex": "cx:",
 }
-# Deleted text, former properties, readings beside characters, and properties whose elements would be mistaken for text.
+_TEXT = ("w:t", "w:delText")
+_DELETIONS = frozenset(("w:del", "w:moveFrom"))
+# Former properties, readings beside characters, and properties whose elements would be mistaken for text.
 _SKIPPED = frozenset(
-    "w:del w:moveFrom w:rt w:sdtPr w:rPrChange w:pPrChange w:sectPrChange w:tblPrChange w:trPrChange w:tcPrChange"
+    "w:rt w:sdtPr w:rPrChange w:pPrChange w:sectPrChange w:tblPrChange w:trPrChange w:tcPrChange"
     " w:numberingChange w:tblGridChange w:tblPrExChange w:tblPr w:tabs".split()
 )
-_PROPERTIES = ("pStyle", "numId", "ilvl", "outlineLvl", "framePr", "vanish", "rStyle", "vertAlign", "rFonts")
+_PROPERTIES = ("pStyle", "numId", "ilvl", "outlineLvl", "framePr", *TOGGLES, "rStyle", "vertAlign", "rFonts")
+_SHIFTS = {"superscript": "^", "subscript": "_"}
 _MAX_COLUMNS = 63  # as Word allows
 _MAX_INSTRUCTION = 100  # characters of each piece, and pieces: the name of a field is the first word
 _PAGE_FIELDS = frozenset(("PAGE", "NUMPAGES", "SECTIONPAGES"))
 
 
-def read_docx(source: Source, codec: str | None = None) -> Extracted:
+def read_docx(source: Source, codec: str | None = None, markup: bool = False) -> Extracted:
     """Read a Word document. Sections are titles and the paragraphs that have an outline level (headings), with their numbers.
 
     codec: not used, because XML declares its encoding. Raises FbragError doc_unreadable: damaged, encrypted, a bomb.
     """
-    return _WordDocument(source).read()
+    return _WordDocument(source, markup).read()
 
 
 class _WordDocument:
@@ -66,13 +69,13 @@ class _WordDocument:
     references.
     """
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, markup: bool) -> None:
         self._archive = archive = Archive(source, "a Word document")
         named = (each.target for each in archive.relations("") if each.kind == "officeDocument")
         self._main = next((name for name in named if name in archive), _DOCUMENT)
         self._relations = archive.relations(self._main)
         self.styles, self._numbers = Styles(self._tree("styles")), self._tree("numbering")
-        self.writer = Writer()
+        self.writer = Writer(markup)
         self.note_numbers: dict[tuple[str, str], int] = {}
         self._linked: set[str] = set()
 
@@ -86,7 +89,7 @@ class _WordDocument:
                 self.writer.add_header_or_footer(kind, self.writer.end_story())
         blocks = [*self.writer.blocks(), *self._notes()]
         comments = list(self._comments())
-        return extracted(blocks, _MEDIA_TYPE, self.writer.left_out, comments)
+        return extracted(blocks, _MEDIA_TYPE, self.writer.left_out, self.writer.struck, comments)
 
     def _part(self, kind: str) -> str | None:
         """Return the name of the part that the document names as its `kind`, if it is there."""
@@ -184,8 +187,10 @@ class _WordPart:
         self._skipped = 0
         self._paragraphs: list[_WordParagraph] = []
         self._described: _WordParagraph | None = None  # paragraph whose properties are read
-        self._run_is_hidden = self._is_raised = False
-        self._font = ""
+        self._toggles: dict[str, bool] = {}  # those of the open run itself
+        self._run_style = Style()
+        self._shift = self._font = ""
+        self._deletions = 0  # open ones
         self._fields: list[_WordField] = []
         self._silent = 0  # open fields that show the number of a page
         self._equation: Equation | None = None
@@ -245,6 +250,7 @@ class _WordPart:
             "w:p": self._end_paragraph,
             "w:pPr": self._end_properties,
             "w:fldSimple": self._end_field,
+            "w:r": lambda: self._run({}),  # what follows is not in it, as an equation
             "w:tr": lambda: self._writer.builder.end_row(),
             "w:tc": self._end_cell,
             "w:txbxContent": self._writer.end_box,
@@ -257,25 +263,34 @@ class _WordPart:
     # -- the parser's calls --------------------------------------------------------------------------------------------------
 
     def start(self, tag: str, attributes: dict[str, str]) -> None:
+        name = self._innermost = self._names[tag]
         if self._skipped:
             self._skipped += 1
             return
-        name = self._innermost = self._names[tag]
-        if name in _SKIPPED:
+        if name in _DELETIONS:
+            self._deletions += 1
+            if not self._writer.struck.is_read:
+                self._skipped = 1
+                if name == "w:del" and self._described is not None:
+                    self._described.joins = " "
+        elif name in _SKIPPED:
             self._skipped = 1
-            if name == "w:del" and self._described is not None:
-                self._described.joins = " "
         elif self._equation is not None:
             self._equation.start(name.partition(":")[2], attributes)
         elif name in self._starts:
             self._starts[name](attributes)
 
     def end(self, tag: str) -> None:
+        name, self._innermost = self._names[tag], ""
         if self._skipped:
             self._skipped -= 1
+        if self._skipped:
             return
-        name, self._innermost = self._names[tag], ""
-        if self._equation is not None:
+        if name in _DELETIONS:
+            self._deletions -= 1
+        elif name in _SKIPPED:
+            pass
+        elif self._equation is not None:
             if self._equation.end():
                 text, self._equation = self._equation.text(), None
                 self._say(text)
@@ -284,10 +299,11 @@ class _WordPart:
 
     def data(self, data: str) -> None:
         if self._skipped:
-            return
-        if self._equation is not None:
+            if self._deletions and self._innermost in _TEXT:
+                self._writer.struck.leave_out(data)
+        elif self._equation is not None:
             self._equation.data(data)
-        elif self._innermost == "w:t":
+        elif self._innermost in _TEXT:
             self._say(without_glyphs(data, self._font))
         elif self._innermost == "w:instrText" and self._fields:
             instruction = self._fields[-1].instruction
@@ -303,10 +319,22 @@ class _WordPart:
         """Add text that is shown."""
         if self._silent:
             return
-        if self._paragraphs and self._paragraphs[-1].joins is not None and not self._run_is_hidden:
-            self._writer.carry(text)
+        hidden, struck = self._is_on("vanish"), self._is_struck
+        if self._paragraphs and self._paragraphs[-1].joins is not None and not hidden:
+            self._writer.carry(text, struck=struck)
         else:
-            self._writer.say(text, hidden=self._run_is_hidden, raised=self._is_raised)
+            self._writer.say(text, hidden=hidden, struck=struck, shift=self._shift)
+
+    @property
+    def _is_struck(self) -> bool:
+        return self._deletions > 0 or self._is_on("strike") or self._is_on("dstrike")
+
+    def _is_on(self, toggle: str) -> bool:
+        """Return whether a property of the open run is on: its own, or else that of one of its two styles, but not of both."""
+        if toggle in self._toggles:
+            return self._toggles[toggle]
+        style = self._styles[self._paragraphs[-1].style] if self._paragraphs else Style()
+        return style.toggles.get(toggle, False) != self._run_style.toggles.get(toggle, False)
 
     def _paragraph(self, _: dict[str, str]) -> None:
         paragraph = _WordParagraph(self._styles.default)
@@ -334,11 +362,12 @@ class _WordPart:
             self._opening(paragraph)  # an empty paragraph counts
 
     def _run(self, _: dict[str, str]) -> None:
-        self._run_is_hidden = bool(self._paragraphs) and self._styles[self._paragraphs[-1].style].hidden
-        self._is_raised, self._font = False, ""
+        self._toggles, self._run_style = {}, Style()
+        self._shift = self._font = ""
 
     def _break(self, _: dict[str, str]) -> None:
-        if self._run_is_hidden or (self._paragraphs and self._paragraphs[-1].joins is not None):
+        is_left_out = self._is_on("vanish") or (self._is_struck and not self._writer.struck.is_read)
+        if is_left_out or (self._paragraphs and self._paragraphs[-1].joins is not None):
             self._say(" ")
         else:
             self._writer.line_break()
@@ -360,12 +389,12 @@ class _WordPart:
         value, paragraph = attribute(given, "val"), self._described
         if paragraph is None:
             match name:
-                case "vanish":
-                    self._run_is_hidden = is_on(value)
-                case "rStyle" if self._styles[value].hidden:
-                    self._run_is_hidden = True
+                case _ if name in TOGGLES:
+                    self._toggles[name] = is_on(value)
+                case "rStyle":
+                    self._run_style = self._styles[value]
                 case "vertAlign":
-                    self._is_raised = value == "superscript"
+                    self._shift = _SHIFTS.get(value, "")
                 case "rFonts":
                     self._font = attribute(given, "ascii")
             return

@@ -14,6 +14,9 @@ from fbrag_cli.documents.readers.xml import attribute, number
 if TYPE_CHECKING:
     from lxml.etree import _Element
 
+#: Properties of a run that a style may have too: both a paragraph's and a run's style switch them on and off again.
+TOGGLES = ("vanish", "strike", "dstrike")
+
 _MAX_BASES = 20  # styles may be based on each other in a circle
 _RUNNING_TEXT = 9  # outline level that means none
 _HEADING = re.compile(r"heading ?([1-9])", re.IGNORECASE | re.ASCII)
@@ -51,14 +54,14 @@ _FORMATS: dict[str, _Write] = {
 class Style:
     """A style with what it has from those it is based on. outline: level of a heading, from 1; 0 for none. number: key of its
     numbering (numId); "" for none. numbered_by: key of the style that says so. depth: level in the numbering, from 0; None if
-    unsaid.
+    unsaid. toggles: those of TOGGLES that it sets.
     """
 
     outline: int = 0
     number: str = ""
     numbered_by: str = ""
     depth: int | None = None
-    hidden: bool = False
+    toggles: dict[str, bool] = field(default_factory=dict)
 
 
 class Styles:
@@ -83,7 +86,6 @@ class Styles:
     def _resolve(self, name: str) -> Style:
         style = Style()
         outline: int | None = None
-        hidden: bool | None = None
         if name not in self._elements and (found := _HEADING.fullmatch(name)):  # of programs that leave the styles out
             outline = int(found[1]) - 1
         for _ in range(_MAX_BASES):
@@ -96,11 +98,11 @@ class Styles:
                 style.number, style.numbered_by = key, name
             if style.depth is None and (depth := number(_value(element, "pPr/numPr/ilvl"), -1)) >= 0:
                 style.depth = depth
-            if hidden is None and (vanish := element.find("{*}rPr/{*}vanish")) is not None:
-                hidden = is_on(attribute(vanish.attrib, "val"))
+            for toggle in TOGGLES:
+                if toggle not in style.toggles and (found := element.find(f"{{*}}rPr/{{*}}{toggle}")) is not None:
+                    style.toggles[toggle] = is_on(attribute(found.attrib, "val"))
             name = _value(element, "basedOn")
         style.outline = 0 if outline is None or outline >= _RUNNING_TEXT else outline + 1
-        style.hidden = bool(hidden)
         return style
 
 

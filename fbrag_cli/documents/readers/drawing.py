@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from fbrag_cli.documents.document import comment
-from fbrag_cli.documents.readers.blocks import Block, BlockBuilder
+from fbrag_cli.documents.readers.blocks import Block, BlockBuilder, StruckText
 from fbrag_cli.documents.readers.charts import read_linked
 from fbrag_cli.documents.readers.xml import attribute
 from fbrag_cli.documents.readers.zip_parts import Archive, Relation
@@ -21,7 +21,7 @@ _TITLES = ("title", "ctrTitle")
 _FURNITURE = ("sldNum", "dt", "ftr", "hdr", "sldImg")  # the same on every slide
 _SKIPPED = ("Fallback", "extLst")  # a copy for older programs; private data of programs
 _SHAPES = frozenset(("sp", "graphicFrame", "pic", "cxnSp", "grpSp"))
-_KNOWN = frozenset(("sld", "ph", "p", "tr", "tc", "br", "tab", "t", "chart", "relIds", "oleObj", "videoFile", "audioFile"))
+_KNOWN = frozenset("sld ph p tr tc br tab r fld rPr t chart relIds oleObj videoFile audioFile".split())
 _LEFT_OUT = {"oleObj": "embedded object", "videoFile": "video", "audioFile": "recording"}
 _OF_AUTHORS = ("commentAuthors", "authors", "person")
 _OF_COMMENTS = ("comments", "threadedComment")
@@ -42,10 +42,11 @@ def parts_named(archive: Archive, part: str, path: str, linked: Iterable[Relatio
     return [next((targets.get(value, "") for name, value in each if name.endswith("}id")), "") for each in references]
 
 
-def read_drawing(archive: Archive, part: str, linked: Iterable[Relation], left_out: Counter[str]) -> Drawing:
+def read_drawing(archive: Archive, part: str, linked: Iterable[Relation], left_out: Counter[str], struck: StruckText) -> Drawing:
     """Read the part `part`, with the charts and diagrams that it refers to.
 
-    linked: the relations of the part. left_out: counts what is not read, by its name.
+    linked: the relations of the part. left_out: counts what is not read, by its name. struck: tells what is read of struck-out
+    text.
     """
     relations = {each.identity: each for each in linked}
 
@@ -59,7 +60,7 @@ def read_drawing(archive: Archive, part: str, linked: Iterable[Relation], left_o
         apart = f"{relation.target} "  # from the shapes' groups
         return [replace(block, group=block.group and apart + block.group) for block in blocks]
 
-    drawing = Drawing(lambda identity: read(relations.pop(identity, None)), left_out)
+    drawing = Drawing(lambda identity: read(relations.pop(identity, None)), left_out, struck)
     archive.feed(part, drawing)
     for each in relations.values():
         if each.kind == "diagramData":  # its frame is in a form that is not known
@@ -69,11 +70,13 @@ def read_drawing(archive: Archive, part: str, linked: Iterable[Relation], left_o
 
 class Drawing:
     """The target of lxml's parser for a drawing. title: the text of its title; all other text is in `builder`. is_hidden: whether
-    the whole slide is."""
+    the whole slide is. struck: tells what is read of struck-out text."""
 
-    def __init__(self, linked: Callable[[str], list[Block]], left_out: Counter[str]) -> None:
-        self.builder = BlockBuilder()
-        self.title: list[str] = []
+    def __init__(self, linked: Callable[[str], list[Block]], left_out: Counter[str], struck: StruckText) -> None:
+        self.builder, self._of_title = BlockBuilder(), BlockBuilder()
+        self._struck = struck
+        self._is_struck = False  # whether the open run is
+        self._shift = self._shift_before = ""  # of the open run, and of the text before
         self.is_hidden = False
         self._linked, self._left_out = linked, left_out
         self._in_title = False
@@ -133,9 +136,13 @@ class Drawing:
             case "tc":
                 builder.begin_cell()
             case "br":
-                self.title.append(" ") if self._in_title else builder.line_break()
+                self._text(" ") if self._in_title else builder.line_break()
             case "tab":
                 self._text(" ")
+            case "r" | "fld" | "rPr":
+                self._is_struck = attributes.get("strike", "noStrike") != "noStrike"
+                rise = attributes.get("baseline", "0")  # "30%", or the same as 30000
+                self._shift = "_" if rise.startswith("-") else "^" if rise.strip("0%") else ""
             case "t":
                 self._in_text = True
             case "chart" | "relIds" if not self._shape_is_skipped:
@@ -172,9 +179,15 @@ class Drawing:
     def close(self) -> None:
         pass
 
+    @property
+    def title(self) -> str:
+        return " ".join(block.text for block in self._of_title.blocks())
+
     def _text(self, text: str) -> None:
         if not self._shape_is_skipped:
-            self.title.append(text) if self._in_title else self.builder.text(text)
+            builder = self._of_title if self._in_title else self.builder
+            shift, self._shift_before = "" if self._shift == self._shift_before else self._shift, self._shift
+            builder.text(self._struck.read(text, is_struck=self._is_struck), shift=shift, is_struck=self._is_struck)
 
 
 # -- comments -----------------------------------------------------------------------------------------------------------------

@@ -57,8 +57,10 @@ class _ContentsLine:
 
 @dataclass(slots=True)
 class _Spine:
-    """The text of the spine so far. places: where pages and anchors begin in it, by file and anchor (characters)."""
+    """The text of the spine so far. markup: whether struck-out text is read. places: where pages and anchors begin in it, by file
+    and anchor (characters). n_struck: number of struck-out passages that were not read."""
 
+    markup: bool
     texts: list[str] = field(default_factory=list)
     length: int = 0
     places: dict[tuple[str, str], int] = field(default_factory=dict)
@@ -66,12 +68,15 @@ class _Spine:
     missing: list[str] = field(default_factory=list)
     guesses: list[str] = field(default_factory=list)
     encodings: list[str] = field(default_factory=list)
+    n_struck: int = 0
 
     def add(self, name: str, decoded: Decoded) -> None:
         self.encodings.append(decoded.encoding)
         self.guesses += decoded.warnings
         anchors: dict[str, int] = {}
-        content = content_of(read_page(decoded.text).blocks, anchors)
+        page = read_page(decoded.text, self.markup)
+        content = content_of(page.blocks, anchors)
+        self.n_struck += page.n_struck
         start = self.length + len(_GAP) if self.texts and content.text else self.length
         self.places.setdefault((name, ""), start)
         for anchor, offset in anchors.items():
@@ -82,7 +87,7 @@ class _Spine:
             self.length = start + len(content.text)
 
 
-def read_epub(source: Source, codec: str | None = None) -> Extracted:
+def read_epub(source: Source, codec: str | None = None, markup: bool = False) -> Extracted:
     """Read an EPUB book: what its package says of it, then its pages. Sections are the entries of the table of contents, with the
     headings that these do not name. codec: encoding of all pages; None to detect it.
 
@@ -107,7 +112,7 @@ def read_epub(source: Source, codec: str | None = None) -> Extracted:
     _refuse_protected(source, archive, set(pages))
 
     # 1. Read the pages in the order of the spine.
-    spine = _Spine()
+    spine = _Spine(markup)
     if about := _about(package):
         spine.texts.append(about)
         spine.length = len(about)
@@ -129,7 +134,7 @@ def read_epub(source: Source, codec: str | None = None) -> Extracted:
         warnings.append(f"{source.name}: of its {len(named)} files only the first {len(pages)} are read")
     encoding = Counter(spine.encodings).most_common(1)[0][0] if spine.encodings else "utf-8"
     content = Content(text, sections=_with_headings(chapters, spine.headings, text))
-    return Extracted(content, "application/epub+zip", encoding, warnings=tuple(warnings))
+    return Extracted(content, "application/epub+zip", encoding, warnings=tuple(warnings), n_struck=spine.n_struck)
 
 
 def _package_name(archive: Archive) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from fbrag_cli.documents.decoding.encoding import decode
 from fbrag_cli.documents.document import Extracted
-from fbrag_cli.documents.readers.blocks import SOFT_HYPHEN, Block, BlockBuilder, content_of
+from fbrag_cli.documents.readers.blocks import SOFT_HYPHEN, Block, BlockBuilder, StruckText, content_of
 from fbrag_cli.documents.readers.number_formats import lettered, roman, upper
 from fbrag_cli.documents.source import Source
 
@@ -33,6 +33,8 @@ _NUMERALS |= {"i": roman, "lower-roman": roman}
 _NUMERALS |= {name.replace("lower", "upper") if "-" in name else name.upper(): upper(write) for name, write in _NUMERALS.items()}
 _LIST_STYLE = re.compile(r"list-style(?:-type)?\s*:\s*([\w-]+)", re.IGNORECASE)
 _HIDDEN = re.compile(r"display\s*:\s*none", re.IGNORECASE)
+_SHIFTS = {"sup": "^", "sub": "_"}
+_DECORATION = re.compile(r"text-decoration(?:-line)?\s*:([^;]{0,200})", re.IGNORECASE)
 
 _HEAD = 4096  # bytes in which a page declares its encoding
 _DECLARED = re.compile(rb"""<(?:meta[^>]{0,200}?charset|\?xml[^>]{0,200}?encoding)\s*=\s*["']?\s*([\w:.-]+)""", re.IGNORECASE)
@@ -40,10 +42,11 @@ _DECLARED = re.compile(rb"""<(?:meta[^>]{0,200}?charset|\?xml[^>]{0,200}?encodin
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A page. title: text of its <title>; "" without one."""
+    """A page. title: text of its <title>; "" without one. n_struck: number of struck-out passages that were not read."""
 
     title: str
     blocks: list[Block]
+    n_struck: int = 0
 
 
 @dataclass(slots=True)
@@ -59,17 +62,17 @@ class _List:
     waiting: int | None = None
 
 
-def read_html(source: Source, codec: str | None = None) -> Extracted:
+def read_html(source: Source, codec: str | None = None, markup: bool = False) -> Extracted:
     """Read an HTML page. Its <title> is the first line if it has no main heading (h1).
 
     codec: encoding; None for the declared one, or a guess. Raises FbragError as `decode`.
     """
     decoded = decode(source, codec, declared=declared_encoding(source.data))
-    page = read_page(decoded.text)
+    page = read_page(decoded.text, markup)
     blocks = page.blocks
     if page.title and blocks and not any(block.level == 1 for block in blocks):
         blocks = [Block(page.title, level=1), *blocks]
-    return Extracted(content_of(blocks), "text/html", decoded.encoding, warnings=decoded.warnings)
+    return Extracted(content_of(blocks), "text/html", decoded.encoding, warnings=decoded.warnings, n_struck=page.n_struck)
 
 
 def declared_encoding(data: bytes) -> str | None:
@@ -78,11 +81,14 @@ def declared_encoding(data: bytes) -> str | None:
     return None if found is None else found[1].decode("ascii", "replace")
 
 
-def read_page(text: str) -> Page:
-    """Read the blocks of an HTML or XHTML page. Never fails, as in a browser: any text is a page."""
+def read_page(text: str, markup: bool = False) -> Page:
+    """Read the blocks of an HTML or XHTML page. Never fails, as in a browser: any text is a page.
+
+    markup: whether struck-out text is read, as "~~old~~".
+    """
     from lxml import etree
 
-    reading = _PageReading()
+    reading = _PageReading(markup)
     # huge_tree: otherwise a text of 10 MB without a tag is lost. Nothing is fetched: the HTML parser has no external entities.
     parser = etree.HTMLParser(target=reading, encoding="utf-8", huge_tree=True, no_network=True)
     try:
@@ -96,20 +102,22 @@ def read_page(text: str) -> Page:
 class _PageReading:
     """The target of lxml's parser: it is called with each tag and text, in the page's order."""
 
-    def __init__(self) -> None:
+    def __init__(self, markup: bool) -> None:
         self._builder = BlockBuilder()
+        self._struck = StruckText(markup)
+        self._struck_depth = 0  # of open elements, from the one that strikes out
         self._title: list[str] = []
         self._in_title = False
         self._skipped_depth = 0
         self._lists: list[_List] = []
         self._waiting: list[_List] = []
-        self._in_superscript = False
+        self._shift = ""
 
     def page(self) -> Page:
         blocks = self._builder.blocks()
         if self._waiting:
             blocks = [replace(each, text=self._numbered(each.text), prefix=self._numbered(each.prefix)) for each in blocks]
-        return Page(" ".join("".join(self._title).split()), blocks)
+        return Page(" ".join("".join(self._title).split()), blocks, self._struck.n_left_out)
 
     def _numbered(self, text: str) -> str:
         def number(found: re.Match[str]) -> str:
@@ -127,17 +135,19 @@ class _PageReading:
         if tag in _SKIPPED or is_hidden or attributes.get("role") == "doc-backlink":
             self._skipped_depth = 1
             return
+        if self._struck_depth or _strikes_out(tag, attributes.get("style", "")):
+            self._struck_depth += 1
         builder = self._builder
         if tag == "title":
             self._in_title = True
         elif tag == "br":
-            builder.line_break()
+            self._say(" ") if self._struck_depth and not self._struck.is_read else builder.line_break()
         elif tag == "img" and (alt := " ".join(attributes.get("alt", "").split())):
-            builder.text(alt if len(alt) == 1 else f"[{alt}]")  # a single character is a painted initial
-        elif tag == "sup" or _NOTE.intersection((attributes.get("epub:type"), attributes.get("role"))):
-            self._in_superscript = True
+            self._say(alt if len(alt) == 1 else f"[{alt}]")  # a single character is a painted initial
+        elif tag in _SHIFTS or _NOTE.intersection((attributes.get("epub:type"), attributes.get("role"))):
+            self._shift = _SHIFTS.get(tag, "^")
         elif tag == "q":
-            builder.text("“")
+            self._say("“")
         elif tag == "li":
             builder.begin_item(self._marker(attributes.get("value", "")))
         elif tag in ("ul", "ol", "menu", "dir"):
@@ -164,10 +174,10 @@ class _PageReading:
         builder = self._builder
         if tag == "title":
             self._in_title = False
-        elif tag == "sup":
-            self._in_superscript = False
+        elif tag in _SHIFTS:
+            self._shift = ""
         elif tag == "q":
-            builder.text("”")
+            self._say("”")
         elif tag == "li":
             builder.end_item()
         elif tag in ("ul", "ol", "menu", "dir"):
@@ -182,6 +192,7 @@ class _PageReading:
             if tag in _HEADINGS:
                 builder.level = 0
             builder.preformatted = builder.preformatted and tag not in _PREFORMATTED
+        self._struck_depth = max(0, self._struck_depth - 1)
 
     def data(self, data: str) -> None:
         if self._skipped_depth:
@@ -190,8 +201,12 @@ class _PageReading:
         if self._in_title:
             self._title.append(data)
             return
-        self._builder.text(data, is_raised=self._in_superscript)  # also "see below<sup>1</sup>"
-        self._in_superscript = self._in_superscript and data.isspace()
+        self._say(data, self._shift)  # also "see below<sup>1</sup>"
+        self._shift = self._shift if data.isspace() else ""
+
+    def _say(self, text: str, shift: str = "") -> None:
+        is_struck = self._struck_depth > 0
+        self._builder.text(self._struck.read(text, is_struck=is_struck), shift=shift, is_struck=is_struck)
 
     def comment(self, text: str) -> None:
         pass
@@ -225,3 +240,10 @@ class _PageReading:
         items.next += items.step
         items.count += 1
         return f"{mark}. "
+
+
+def _strikes_out(tag: str, style: str) -> bool:
+    """Return whether an element strikes out its text. A deletion is one however it looks."""
+    if decorations := _DECORATION.findall(style):
+        return tag == "del" or "line-through" in decorations[-1].lower()
+    return tag in ("del", "s", "strike")

@@ -39,12 +39,12 @@ class _Headers(EmailPolicy):
             return value
 
 
-def read_mail(source: Source, codec: str | None = None) -> Extracted:
+def read_mail(source: Source, codec: str | None = None, markup: bool = False) -> Extracted:
     """Read the text of a mail: of alternatives the plain text, or else the HTML. codec: its encoding, whatever it declares.
 
     Raises FbragError doc_unreadable if the parser fails.
     """
-    texts = _Texts(source, codec)
+    texts = _Texts(source, codec, markup)
     try:
         texts.message(cast(EmailMessage, BytesParser(EmailMessage, policy=_Headers()).parsebytes(source.data)))
     except FbragError:
@@ -55,14 +55,17 @@ def read_mail(source: Source, codec: str | None = None) -> Extracted:
     content = Content(without_surrogates("\n\n".join(texts.blocks)))
     encoding = texts.decoded[0].encoding if texts.decoded else None
     warnings = dict.fromkeys(warning for each in texts.decoded for warning in each.warnings)
-    return Extracted(content, _MEDIA_TYPE, encoding, warnings=tuple(warnings), left_out=tuple(texts.left_out()))
+    told = tuple(texts.left_out())
+    return Extracted(content, _MEDIA_TYPE, encoding, warnings=tuple(warnings), left_out=told, n_struck=texts.n_struck)
 
 
 class _Texts:
-    """The texts of a mail, in its order. blocks: headers and texts. decoded: how each text was decoded."""
+    """The texts of a mail, in its order. blocks: headers and texts. decoded: how each text was decoded. n_struck: number of
+    struck-out passages that were not read."""
 
-    def __init__(self, source: Source, codec: str | None) -> None:
-        self._source, self._codec = source, codec
+    def __init__(self, source: Source, codec: str | None, markup: bool) -> None:
+        self._source, self._codec, self._markup = source, codec, markup
+        self.n_struck = 0
         self._n_parts = 0
         self._attached: list[str] = []
         self.blocks: list[str] = []
@@ -103,7 +106,11 @@ class _Texts:
         declared = part.get_content_charset() or (declared_encoding(data) if is_html else None)
         decoded = decode(Source(self._source.path, self._source.name, data), self._codec, declared=declared)
         self.decoded.append(decoded)
-        text = content_of(read_page(decoded.text).blocks).text if is_html else decoded.text
+        text = decoded.text
+        if is_html:
+            page = read_page(text, self._markup)
+            text = content_of(page.blocks).text
+            self.n_struck += page.n_struck
         if text := text.strip("\n"):
             self.blocks.append(f"Attached: {_name(part)}\n{text}" if part.get_filename() else text)
 

@@ -13,6 +13,7 @@ from fbrag_cli.documents.decoding.encoding import decode
 from fbrag_cli.documents.document import Content, Extracted, Section
 from fbrag_cli.documents.lines import LineIndex
 from fbrag_cli.documents.source import Source
+from fbrag_cli.text.printable import plural
 from fbrag_cli.text.table import width_of
 
 if TYPE_CHECKING:
@@ -24,26 +25,34 @@ _HEADING_LIKE = re.compile(r"^.{0,20}#|^[ \t>]*(?:=+|-+)[ \t]*$", re.MULTILINE)
 _MAX_INLINE = 200  # characters of a heading whose emphasis and links are taken out of its title
 # docutils, which reads whole documents with their directives, takes a hundred times as long as this.
 _ADORNMENT = re.compile(r"([!-/:-@\[-`{-~])\1*")
+_STRUCK = re.compile(r"(?<!~)~~(?![\s~])[^~]*(?<!\s)~~(?!~)")
+_CODE = re.compile(r"(?<!`)(`{1,3})(?!`)[^`]*\1(?!`)")
 _FENCE = re.compile("`{3,}")
 
 
-def read_plain(source: Source, codec: str | None = None) -> Extracted:
+def read_plain(source: Source, codec: str | None = None, markup: bool = False) -> Extracted:
     """Read plain text or source code. codec: its encoding; None to detect it. Raises FbragError as `decode`."""
     return _read(source, codec, "text/plain")
 
 
-def read_markdown(source: Source, codec: str | None = None) -> Extracted:
-    """Read Markdown; its headings, by the rules of CommonMark, are the sections. codec, errors: as `read_plain`."""
-    return _read(source, codec, "text/markdown", _markdown_sections)
+def read_markdown(source: Source, codec: str | None = None, markup: bool = False) -> Extracted:
+    """Read Markdown; its headings, by the rules of CommonMark, are the sections. codec, errors: as `read_plain`. markup: whether
+    struck-out text, which stays as written, needs no warning."""
+    found = _read(source, codec, "text/markdown", _markdown_sections)
+    n_struck = 0 if markup else _count_struck(found.content.text)
+    if not n_struck:
+        return found
+    warning = f"{source.name}: read as written: {plural(n_struck, 'struck-out passage')} (~~…~~)"
+    return replace(found, warnings=(*found.warnings, warning))
 
 
-def read_rst(source: Source, codec: str | None = None) -> Extracted:
+def read_rst(source: Source, codec: str | None = None, markup: bool = False) -> Extracted:
     """Read reStructuredText; its titles are the sections, with levels by the order of their marks. codec, errors: as
     `read_plain`."""
     return _read(source, codec, "text/x-rst", _rst_sections)
 
 
-def read_notebook(source: Source, codec: str | None = None) -> Extracted:
+def read_notebook(source: Source, codec: str | None = None, markup: bool = False) -> Extracted:
     """Read a notebook (Jupyter): its texts as written; its code, and what the code printed, in fences. Pictures are not read.
 
     codec: not used, because JSON is UTF-8. Raises FbragError doc_unreadable: damaged.
@@ -55,7 +64,8 @@ def read_notebook(source: Source, codec: str | None = None) -> Extracted:
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
         raise source.damaged("a notebook", "it is no JSON of cells") from None
     data = "\n\n".join(parts).encode("utf-8", "replace")
-    return replace(read_markdown(replace(source, data=data), "utf-8"), media_type="application/x-ipynb+json")
+    read = read_markdown(replace(source, data=data), "utf-8", markup)
+    return replace(read, media_type="application/x-ipynb+json")
 
 
 def _read(
@@ -64,6 +74,16 @@ def _read(
     decoded = decode(source, codec)
     content = Content(decoded.text, sections=tuple(sections_of(decoded.text)))
     return Extracted(content, media_type, decoded.encoding, warnings=decoded.warnings)
+
+
+def _count_struck(text: str) -> int:
+    """Return the number of struck-out passages of Markdown outside of code."""
+    if not _STRUCK.search(text):
+        return 0
+    from markdown_it import MarkdownIt
+
+    tokens = MarkdownIt("commonmark").disable(["inline", "reference"]).parse(text)
+    return sum(len(_STRUCK.findall(_CODE.sub("", token.content))) for token in tokens if token.type == "inline")
 
 
 def _markdown_sections(text: str) -> list[Section]:

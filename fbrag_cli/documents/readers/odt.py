@@ -1,4 +1,4 @@
-"""Read an OpenDocument text with its headings, lists, tables, notes, formulas, headers and comments, without deleted passages."""
+"""Read an OpenDocument text with its headings, lists, tables, notes, formulas, headers and comments."""
 
 from __future__ import annotations
 
@@ -32,11 +32,12 @@ _PREFIXES = {
     "http://www.w3.org/1998/Math/MathML": "math:",
     "http://purl.org/dc/elements/1.1/": "dc:",
 }
-# Deleted passages, copies of what is shown elsewhere, and the table of an embedded object, which shows a part of it.
+# Copies of what is shown elsewhere, and the table of an embedded object, which shows a part of it.
 _SKIPPED = frozenset(
-    "text:tracked-changes text:ruby-text text:table-of-content-source text:alphabetical-index-source text:number office:forms"
+    "text:ruby-text text:table-of-content-source text:alphabetical-index-source text:number office:forms"
     " office:meta office:scripts office:settings office:font-face-decls office:binary-data office:spreadsheet".split()
 )
+_SPACES = frozenset("text:p text:h text:s text:tab text:line-break".split())
 _OF_STYLES = frozenset(("office:styles", "office:automatic-styles", "office:master-styles"))
 _HEADERS_FOOTERS = {f"style:{kind}{which}": kind for kind in ("header", "footer") for which in ("", "-left", "-first")}
 _DEFAULT_PAGE = "Standard"
@@ -45,7 +46,7 @@ _MAX_LEVEL = 10
 _MAX_SPACES = 100
 
 
-def read_odt(source: Source, codec: str | None = None) -> Extracted:
+def read_odt(source: Source, codec: str | None = None, markup: bool = False) -> Extracted:
     """Read an .odt (a zip) or .fodt (one XML file). Its headings are the sections.
 
     codec: not used, because XML declares its encoding. Raises FbragError doc_unreadable: damaged, encrypted, a bomb.
@@ -53,14 +54,14 @@ def read_odt(source: Source, codec: str | None = None) -> Extracted:
     if source.data.startswith(b"PK"):
         archive = Archive(source, "an OpenDocument text")
         refuse_encrypted(source, archive)
-        body = _OpenDocument(archive)
+        body = _OpenDocument(markup, archive)
         if _STYLES in archive:
             archive.feed(_STYLES, body)
         archive.feed(_CONTENT, body)
     else:
-        body = _OpenDocument()
+        body = _OpenDocument(markup)
         feed(source.data, body, partial(source.damaged, "an OpenDocument text"))
-    return extracted(body.blocks(), _MEDIA_TYPE, body.left_out, body.comments)
+    return extracted(body.blocks(), _MEDIA_TYPE, body.left_out, body.struck, body.comments)
 
 
 def refuse_encrypted(source: Source, archive: Archive) -> None:
@@ -86,12 +87,13 @@ class _OpenDocument:
     """The target of lxml's parser for the styles and then the content of a document, for both in one file, or for a formula or
     chart in it.
 
-    archive: has its formulas and charts; None for a document without. left_out: number of each thing that was not read.
+    markup: whether struck-out text is read. archive: has its formulas and charts; None for a document without. left_out: number
+    of each thing that was not read.
     """
 
-    def __init__(self, archive: Archive | None = None) -> None:
-        self._writer = Writer()
-        self.left_out = self._writer.left_out
+    def __init__(self, markup: bool, archive: Archive | None = None) -> None:
+        self._writer = Writer(markup)
+        self.left_out, self.struck = self._writer.left_out, self._writer.struck
         self._archive = archive
         self._objects: set[str] = set()  # names of those that were read
         self._names = Names(_PREFIXES)
@@ -104,6 +106,10 @@ class _OpenDocument:
         self._skipped_depth = 0
         self._is_hidden = False  # whether what is skipped is hidden text
         self._is_muted = False  # whether the rest of the paragraph is hidden
+        self._looks: list[tuple[bool, str]] = []  # of open paragraphs and spans: whether text is struck out, how it is shifted
+        self._change = ""  # key of the change that is described
+        self._changes_depth = 0  # of open elements, from the list of changes
+        self._deletions: dict[str, str] = {}  # text of each deletion, until it is at its place
         self._lists: list[_OpenList] = []  # of the innermost text
         self._outer_lists: list[list[_OpenList]] = []
         self._outline: dict[int, int] = {}
@@ -141,6 +147,8 @@ class _OpenDocument:
             "text:p": self._paragraph,
             "text:h": lambda given: self._paragraph(given, number(attribute(given, "outline-level"), 1, _MAX_LEVEL)),
             "text:span": self._span,
+            "text:tracked-changes": self._begin_changes,
+            "text:change": self._deletion,
             "text:section": self._hideable,
             "text:hidden-text": self._hideable,
             "text:hidden-paragraph": self._hidden_paragraph,
@@ -175,6 +183,7 @@ class _OpenDocument:
             **{name: partial(self._end_header_or_footer, kind) for name, kind in _HEADERS_FOOTERS.items()},
             "text:p": self._end_paragraph,
             "text:h": self._end_paragraph,
+            "text:span": self._looks.pop,
             "text:note": lambda: self._end_story(self._writer.end_note),
             "text:note-citation": self._writer.end_paragraph,
             "text:list": self._end_list,
@@ -199,6 +208,8 @@ class _OpenDocument:
         name = self._names[tag]
         if self._equation is not None:
             self._equation.start(name.partition(":")[2], attributes)
+        elif self._changes_depth:
+            self._in_changes(name, attributes)
         elif name in _OF_STYLES:
             self._in_styles += 1
         elif self._in_styles and not self._in_header_or_footer:
@@ -216,6 +227,10 @@ class _OpenDocument:
             if self._equation.end():
                 text, self._equation = self._equation.text(), None
                 self._say(text)
+        elif self._changes_depth:
+            self._changes_depth -= 1
+            if name == "text:changed-region":
+                self._deletions[self._change] = self._collected_text()
         elif name in _OF_STYLES:
             self._in_styles -= 1
         elif (action := self._ends.get(name)) is not None and (not self._in_styles or self._in_header_or_footer):
@@ -230,7 +245,7 @@ class _OpenDocument:
             self._equation.data(data)
         elif self._collected is not None:
             self._collected.append(data)
-        elif self._writer.in_paragraph:
+        elif self._writer.in_paragraph and not self._changes_depth:
             self._say(data)
 
     def close(self) -> None:
@@ -269,8 +284,41 @@ class _OpenDocument:
         self._skipped_depth, self._is_hidden = 1, is_hidden
 
     def _span(self, attributes: dict[str, str]) -> None:
-        if self._styles.is_hidden("text", attribute(attributes, "style-name")):
+        style = attribute(attributes, "style-name")
+        if self._styles.is_hidden("text", style):
             self._skip(attributes, is_hidden=True)
+        else:
+            around = self._looks[-1] if self._looks else (False, "")
+            self._looks.append(self._styles.look_of("text", style, *around))
+
+    # -- tracked deletions ---------------------------------------------------------------------------------------------------
+
+    def _begin_changes(self, _: dict[str, str]) -> None:
+        self._changes_depth = 1
+
+    def _in_changes(self, name: str, attributes: dict[str, str]) -> None:
+        """Begin an element of the list of changes, which holds the text of each deletion."""
+        if name in ("office:change-info", "office:annotation"):
+            self._skip(attributes)
+            return
+        self._changes_depth += 1
+        if name == "text:changed-region":
+            self._change = attribute(attributes, "id")
+            self._collect(attributes)
+        elif name in _SPACES:
+            self.data(" ")
+
+    def _deletion(self, attributes: dict[str, str]) -> None:
+        """Take the place of a deletion."""
+        text = self._deletions.pop(attribute(attributes, "change-id"), "")
+        if not self.struck.is_read:
+            self.struck.leave_out(text)
+        elif self._writer.in_paragraph:
+            self._writer.say(text, struck=True)
+        else:
+            self._writer.begin_paragraph(lambda: (0, ""))
+            self._writer.say(text, struck=True)
+            self._writer.end_paragraph()
 
     def _hideable(self, attributes: dict[str, str]) -> None:
         if attribute(attributes, "display") == "none" or attribute(attributes, "is-hidden") == "true":
@@ -285,13 +333,15 @@ class _OpenDocument:
 
     def _say(self, text: str) -> None:
         if not self._is_muted:
-            self._writer.say(text)
+            struck, shift = self._looks[-1] if self._looks else (False, "")
+            self._writer.say(text, struck=struck, shift=shift)
 
     def _paragraph(self, attributes: dict[str, str], level: int = 0) -> None:
         style = attribute(attributes, "style-name")
         if self._styles.is_hidden("paragraph", style):
             self._skip(attributes, is_hidden=True)
             return
+        self._looks.append(self._styles.look_of("paragraph", style))
         items = self._lists[-1] if self._lists else None
         mark = ""
         if items is not None and not items.begun:
@@ -310,6 +360,7 @@ class _OpenDocument:
         return label(self._styles.lists.get(OUTLINE, {}), self._outline, level, start)
 
     def _end_paragraph(self) -> None:
+        self._looks.pop()
         self._writer.end_paragraph()
         self._is_muted = False
 
@@ -392,7 +443,7 @@ class _OpenDocument:
             return []
         self._objects.add(name)
         with suppress(FbragError):  # the text around a damaged object is worth reading
-            self._archive.feed(name, inside := _OpenDocument())
+            self._archive.feed(name, inside := _OpenDocument(self.struck.is_read))
             return inside.blocks()
         return []
 

@@ -1,4 +1,4 @@
-"""Look up the styles of an OpenDocument text: numbers of lists and headings, hidden text."""
+"""Look up the styles of an OpenDocument text: numbers of lists and headings, text that is hidden, struck out or raised."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ _FORMATS: dict[str, Callable[[int], str]] = {
     "1st": number_formats.ordinal,
     "一, 二, 三, ...": number_formats.chinese,
 }
+_SHIFTS = {"super": "^", "sub": "_", "0%": ""}
 _LEVEL_NAMES = frozenset(("list-level-style-number", "outline-level-style", "list-level-style-bullet", "list-level-style-image"))
 _READ = _LEVEL_NAMES | {"list-style", "outline-style", "style", "text-properties"}
 #: Key of the numbering of headings.
@@ -45,11 +46,14 @@ class Level:
 
 @dataclass(slots=True)
 class _Style:
-    """A style. parent: key of that which it is based on. list: key of its list; None if unsaid."""
+    """A style. parent: key of that which it is based on. list: key of its list. struck: whether it strikes out. shift: "^" if its
+    text is raised, "_" if lowered. These are None if unsaid."""
 
     parent: str = ""
     list: str | None = None
     hidden: bool = False
+    struck: bool | None = None
+    shift: str | None = None
 
 
 @dataclass(slots=True)
@@ -85,12 +89,24 @@ class Styles:
                 )
             case "text-properties" if self._open is not None:
                 self._open.hidden = given.get("display") == "none"
+                if (line := given.get("text-line-through-style", given.get("text-line-through-type"))) is not None:
+                    self._open.struck = line != "none"
+                if position := given.get("text-position", "").split():
+                    self._open.shift = _SHIFTS.get(position[0], "_" if position[0][0] == "-" else "^")
 
     def is_hidden(self, family: str, name: str) -> bool:
         hidden = self._hidden.get((family, name))
         if hidden is None:
             hidden = self._hidden[family, name] = any(style.hidden for style in self._line(family, name))
         return hidden
+
+    def look_of(self, family: str, name: str, struck: bool = False, shift: str = "") -> tuple[bool, str]:
+        """Return whether a style strikes out, and how it shifts (`_Style.shift`). struck, shift: those of the text around it."""
+        line = self._line(family, name)
+        return (
+            next((style.struck for style in line if style.struck is not None), struck),
+            next((style.shift for style in line if style.shift is not None), shift),
+        )
 
     def list_of(self, name: str) -> str | None:
         """Return the key of the list that paragraphs of a style belong to; "" if they have no number, None if unsaid."""

@@ -55,18 +55,18 @@ _BULLETS = frozenset("•·o▪▫-–—§■□●○◦➢❖→✓*")
 _LAST_LEVEL = 9  # outline level that means running text
 
 
-def read_rtf(source: Source, codec: str | None = None) -> Extracted:
+def read_rtf(source: Source, codec: str | None = None, markup: bool = False) -> Extracted:
     """Read a rich text document. Sections are its paragraphs with an outline level (headings).
 
     codec: encoding of bytes where the document names no code page; None for cp1252. Any bytes are a document: nothing is raised.
     """
     codec = codec or _code_page(source.data)
-    body = _RichText(_escaped(source.data, codec), codec)
+    body = _RichText(_escaped(source.data, codec), codec, markup)
     blocks = [replace(each, text=without_surrogates(each.text), prefix=without_surrogates(each.prefix)) for each in body.read()]
     n_lost = sum(block.line.count("\ufffd") for block in blocks)
     warning = f"{source.name} has {n_lost} characters that its code page does not have, read as \ufffd"
     comments = map(without_surrogates, body.comments)
-    return extracted(blocks, "application/rtf", body.left_out, comments, [warning] if n_lost else [])
+    return extracted(blocks, "application/rtf", body.left_out, body.struck, comments, [warning] if n_lost else [])
 
 
 def _escaped(data: bytes, codec: str) -> bytes:
@@ -96,7 +96,9 @@ class _GroupState:
     fallback: int = 1
     hidden: bool = False
     deleted: bool = False
-    raised: bool = False
+    struck: bool = False
+    double_struck: bool = False
+    shift: str = ""
     in_table: bool = False
     outline: int = _LAST_LEVEL
 
@@ -114,12 +116,12 @@ class _StoryState:
 class _RichText:
     """A rich text document. data: its bytes. codec: encoding of its bytes in fonts without a character set of their own.
 
-    left_out: number of each thing that was not read. comments: the comments.
+    markup: whether struck-out text is read. left_out: number of each thing that was not read. comments: the comments.
     """
 
-    def __init__(self, data: bytes, codec: str) -> None:
-        self._writer = Writer()
-        self.left_out = self._writer.left_out
+    def __init__(self, data: bytes, codec: str, markup: bool) -> None:
+        self._writer = Writer(markup)
+        self.left_out, self.struck = self._writer.left_out, self._writer.struck
         self.comments: list[str] = []
         self._data, self._codec = data, codec
         self._at = 0
@@ -263,7 +265,8 @@ class _RichText:
 
     def _reset(self, word: str) -> None:
         if word == "plain":
-            self._state = replace(self._state, hidden=False, deleted=False, raised=False, font=self._default_font)
+            state = replace(self._state, hidden=False, deleted=False, struck=False, double_struck=False, shift="")
+            self._state = replace(state, font=self._default_font)
         else:
             self._state = replace(self._state, in_table=False, outline=_LAST_LEVEL)
 
@@ -448,18 +451,24 @@ class _RichText:
             self._equation.data(text)
         elif self._collected is not None:
             self._collected.append(text)
-        elif text and not state.deleted and not self._in_fonts:
+        elif state.deleted and not self.struck.is_read:
+            self.struck.leave_out(text)
+        elif text and not self._in_fonts:
             if not (state.hidden or text.isspace()):
                 self._begin_paragraph()
-            self._writer.say(text, hidden=state.hidden, raised=state.raised)
+            struck = state.struck or state.double_struck or state.deleted
+            self._writer.say(text, hidden=state.hidden, struck=struck, shift=state.shift)
 
 
 _PROPERTIES: dict[str, Callable[[_GroupState, int | None], _GroupState]] = {
     "uc": lambda state, number: replace(state, fallback=min(max(0, 1 if number is None else number), 9)),
     "v": lambda state, number: replace(state, hidden=number != 0),
     "deleted": lambda state, number: replace(state, deleted=number != 0),
-    "super": lambda state, number: replace(state, raised=number != 0),
-    "nosupersub": lambda state, number: replace(state, raised=False),
+    "strike": lambda state, number: replace(state, struck=number != 0),
+    "striked": lambda state, number: replace(state, double_struck=number != 0),
+    "super": lambda state, number: replace(state, shift="" if number == 0 else "^"),
+    "sub": lambda state, number: replace(state, shift="" if number == 0 else "_"),
+    "nosupersub": lambda state, number: replace(state, shift=""),
     "intbl": lambda state, number: replace(state, in_table=number != 0),
     "outlinelevel": lambda state, number: replace(state, outline=min(max(0, number or 0), _LAST_LEVEL)),
 }

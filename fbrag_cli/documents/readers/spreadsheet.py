@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from fbrag_cli.documents.document import Extracted
 from fbrag_cli.documents.format_detection import OLE, workbook_head
-from fbrag_cli.documents.readers.blocks import Block, extracted
+from fbrag_cli.documents.readers.blocks import Block, StruckText, extracted
 from fbrag_cli.documents.readers.drawing import comments_of, names_of_authors, parts_named, read_drawing
 from fbrag_cli.documents.readers.odt import refuse_encrypted
 from fbrag_cli.documents.readers.xml import refuse_entities
@@ -53,7 +53,7 @@ _HALF_SECOND = timedelta(milliseconds=500)
 _EXACT_INTEGERS = 2**53  # below, a float holds every integer
 
 
-def read_spreadsheet(source: Source, codec: str | None = None) -> Extracted:
+def read_spreadsheet(source: Source, codec: str | None = None, markup: bool = False) -> Extracted:
     """Read a workbook: of each sheet its name as a heading, its rows, cells separated by tabs, and the text of its drawings.
 
     Empty rows and hidden sheets are left out. codec: not used. Raises FbragError doc_unreadable: damaged, encrypted, a bomb.
@@ -66,13 +66,13 @@ def read_spreadsheet(source: Source, codec: str | None = None) -> Extracted:
             raise PasswordError
         package = _WorkbookFile(source)
         try:
-            return _WorkbookReading(source, package).read(package.file())
+            return _WorkbookReading(source, package, markup).read(package.file())
         except FbragError:
             raise
         except Exception:
             if not package.repair():
                 raise
-            return _WorkbookReading(source, package).read(package.file())
+            return _WorkbookReading(source, package, markup).read(package.file())
     except PasswordError:
         what = f"{source.name} is encrypted with a password"
         hint = "open it in Excel and save it without a password"
@@ -236,10 +236,10 @@ def _is_encrypted(data: bytes) -> bool:
 class _WorkbookReading:
     """One reading of a workbook: its blocks, and what is counted meanwhile."""
 
-    def __init__(self, source: Source, package: _WorkbookFile) -> None:
+    def __init__(self, source: Source, package: _WorkbookFile, markup: bool) -> None:
         self._source, self._package = source, package
         self._length = 0  # of the rows, in characters
-        self._left_out = Counter[str]()
+        self._left_out, self._struck = Counter[str](), StruckText(markup)
         self._comments: list[str] = []
 
     def read(self, file: BytesIO) -> Extracted:
@@ -250,7 +250,7 @@ class _WorkbookReading:
         for mark, name in _NOT_READ.items():
             if count := self._package.cells.get("content.xml", b"").count(mark):
                 self._left_out[name] += count
-        return extracted(blocks, self._package.media_type, self._left_out, self._comments)
+        return extracted(blocks, self._package.media_type, self._left_out, self._struck, self._comments)
 
     def _blocks(self, workbook: CalamineWorkbook) -> Iterator[Block]:
         """Yield the name of each sheet that has text, its rows, and the text of its drawings."""
@@ -289,7 +289,7 @@ class _WorkbookReading:
         for each in linked:
             if each.kind == "drawing" and each.target in archive:
                 inside = archive.relations(each.target)
-                yield from read_drawing(archive, each.target, inside, self._left_out).builder.blocks()
+                yield from read_drawing(archive, each.target, inside, self._left_out, self._struck).builder.blocks()
 
 
 def written(value: object) -> str:

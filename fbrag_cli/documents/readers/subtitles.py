@@ -17,12 +17,12 @@ _TAG = re.compile(r"</?[a-zA-Z\d][^<>\n]{0,200}>|\{\\[^{}\n]{0,200}\}")
 _KARAOKE = re.compile(r"<\d\d:\d\d(?::\d\d)?\.\d{3}>")  # rolling captions: each cue repeats the line before
 
 
-def read_srt(source: Source, codec: str | None = None) -> Extracted:
+def read_srt(source: Source, codec: str | None = None, markup: bool = False) -> Extracted:
     """Read SubRip; a file without cues is plain text. codec: its encoding; None to detect it. Raises FbragError as `decode`."""
     return _read(source, codec, "application/x-subrip")
 
 
-def read_vtt(source: Source, codec: str | None = None) -> Extracted:
+def read_vtt(source: Source, codec: str | None = None, markup: bool = False) -> Extracted:
     """Read WebVTT as `read_srt` does. The speaker (a voice tag) comes before the words."""
     return _read(source, codec, "text/vtt")
 

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from fbrag_cli.documents.readers.blocks import SOFT_HYPHEN, Block, BlockBuilder
+from fbrag_cli.documents.readers.blocks import SOFT_HYPHEN, Block, BlockBuilder, StruckText
 
 #: Returns the level of a heading (from 1; 0 for running text), and what stands before its text, as "4.2 " or "- ".
 Opening = Callable[[], tuple[int, str]]
@@ -95,10 +95,12 @@ class Quotes:
 class Writer:
     """The text of a document so far. Its reader calls the methods in the document's order, and ends what it has begun.
 
-    left_out: number of each thing that was not read. n_said: pieces of text so far. quotes: the text that each comment is on.
+    markup: whether struck-out text is read. left_out: number of each thing that was not read. n_said: pieces of text so far.
+    quotes: the text that each comment is on.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, markup: bool) -> None:
+        self.struck = StruckText(markup)
         self.left_out = Counter[str]()
         self.n_said = 0
         self.quotes = Quotes()
@@ -108,7 +110,8 @@ class Writer:
         self._headers: list[Block] = []
         self._footers: list[Block] = []
         self._added: set[tuple[str, tuple[str, ...]]] = set()  # headers and footers
-        self._in_hidden_passage = self._was_raised = False
+        self._in_hidden_passage = False
+        self._shift = ""
 
     def blocks(self) -> list[Block]:
         """Return all blocks: the headers, the body, the footers."""
@@ -130,22 +133,23 @@ class Writer:
         """Begin a paragraph. opening: called before its first text; never, if it has none."""
         self._story.paragraphs.append(_Paragraph(opening))
 
-    def say(self, text: str, *, hidden: bool = False, raised: bool = False) -> None:
-        """Add text to the open paragraph. Hidden text is counted as left out. raised: whether it is written as in 10⁶."""
+    def say(self, text: str, *, hidden: bool = False, struck: bool = False, shift: str = "") -> None:
+        """Add text to the open paragraph. Hidden text is counted as left out. shift: as of `BlockBuilder.text`, of all of it."""
         text = text.replace(SOFT_HYPHEN, "")
         if hidden:
             if not self._in_hidden_passage and text.strip():
                 self._in_hidden_passage = True
                 self.left_out["hidden passage"] += 1
             return
+        text = self.struck.read(text, is_struck=struck)
         story = self._story
         paragraph = story.paragraphs[-1] if story.paragraphs else None
         if not text or (text.isspace() and paragraph is not None and not paragraph.begun):
             return
         if paragraph is not None and not paragraph.begun:
             self._open(paragraph)
-        story.builder.text(text, is_raised=raised and not self._was_raised)
-        self._in_hidden_passage, self._was_raised = False, raised
+        story.builder.text(text, shift="" if shift == self._shift else shift, is_struck=struck)
+        self._in_hidden_passage, self._shift = False, shift
         self.n_said += 1
         self.quotes.say(text)
 
@@ -167,10 +171,11 @@ class Writer:
         builder.text(story.carried)
         story.carried = ""
 
-    def carry(self, text: str) -> None:
+    def carry(self, text: str, *, struck: bool = False) -> None:
         """Add text to the beginning of the next paragraph that has text."""
+        text = self.struck.read(text, is_struck=struck)
         self.n_said += 1
-        self._story.carried += text
+        self._story.carried += f"~~{text}~~" if struck and text.strip() else text
 
     def line_break(self) -> None:
         paragraph = self._story.paragraphs[-1] if self._story.paragraphs else None

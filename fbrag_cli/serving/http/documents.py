@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _MOST_CHARACTERS = 20_000  # of a place
 _MOST_READERS = 4  # uploads that are read at once: each takes several processes where it is long
 _PLACE = ("start_line", "end_line", "start_char", "end_char")
-_KEYS = ("document", *_PLACE)
+_KEYS = ("document", "markup", *_PLACE)
 
 
 def routes(desk: Desk) -> list[Route]:
@@ -48,8 +48,11 @@ def routes(desk: Desk) -> list[Route]:
         if not query.get("document"):
             raise FbragError("usage", "document: an id is needed", "GET /v1/documents has the ids")
         place = {key: _number(key, query[key]) for key in _PLACE if key in query}
+        markup = query.get("markup", "false")
+        if markup not in ("true", "false"):
+            raise FbragError("usage", f"markup: {one_line(markup, 60)} is neither true nor false", "markup=true")
 
-        work = partial(library.source, query["document"], place, _MOST_CHARACTERS)
+        work = partial(library.source, query["document"], place, _MOST_CHARACTERS, markup=markup == "true")
         return as_json({"schema": "fbrag.source/1", **await in_thread(request, work)})
 
     return [

@@ -64,6 +64,7 @@ Number = Annotated[int, Field(ge=1, le=50, description="number of passages")]
 Wait = Annotated[float, Field(ge=0, le=3600, description="seconds to wait for the result")]
 Most = Annotated[int, Field(ge=1000, le=200_000, description="characters of the result as JSON, at most")]
 Name = Annotated[str, Field(min_length=1, max_length=64, description="the job that was returned")]
+Markup = Annotated[bool, Field(description="whether comments, tracked deletions and struck-out text (~~old~~) are read too")]
 Line = Annotated[int, Field(ge=1, description="line of the document's text, from 1")]
 
 Tool = Callable[..., Awaitable[Any]]
@@ -80,23 +81,23 @@ def create_server(the_desk: Callable[[], Awaitable[Desk]], door: Door) -> MCPSer
 
     @tool
     async def find_passages(
-        paths: Paths, question: Question, context: Context, top_k: Number = 5, max_chars: Most = 8000
+        paths: Paths, question: Question, context: Context, top_k: Number = 5, markup: Markup = False, max_chars: Most = 8000
     ) -> Found:
         """Find the passages of documents that hold the words of a question, best first. Takes a second; no model runs. Use it
         first, with the words that the document would use."""
         desk, named = await the_desk(), door.paths(paths)
-        trace = await _in_thread(context, lambda listener: desk.find(_whole(question), named, top_k, listener))
+        trace = await _in_thread(context, lambda listener: desk.find(_whole(question), named, top_k, listener, markup=markup))
         found: Found = results.bounded(results.found(trace), max_chars)
         return found
 
     @tool
     async def ask_document(
-        paths: Paths, question: Question, context: Context, wait_s: Wait = 45, max_chars: Most = 8000
+        paths: Paths, question: Question, context: Context, markup: Markup = False, wait_s: Wait = 45, max_chars: Most = 8000
     ) -> Answered:
         """Let models of this machine answer a question from documents, with the passages that show the answer. On a CPU it takes
         half a minute and more: if the status is "running", call ask_result with the job. The status "not_found" says that the
         documents do not hold the answer."""
-        job = _asked(await the_desk(), door.paths(paths), question, answering=True)
+        job = _asked(await the_desk(), door.paths(paths), question, markup, answering=True)
         answered: Answered = await _result(context, job, "", wait_s, max_chars)
         return answered
 
@@ -108,19 +109,27 @@ def create_server(the_desk: Callable[[], Awaitable[Desk]], door: Door) -> MCPSer
 
     @tool
     async def explain_selection(
-        paths: Paths, question: Question, context: Context, find: Sought = "", wait_s: Wait = 45, max_chars: Most = 8000
+        paths: Paths,
+        question: Question,
+        context: Context,
+        find: Sought = "",
+        markup: Markup = False,
+        wait_s: Wait = 45,
+        max_chars: Most = 8000,
     ) -> Explained:
         """Say which passages would be read to answer a question, by which scores, what the small model guessed, and what became
         of the passages that hold a text."""
-        job = _asked(await the_desk(), door.paths(paths), question, answering=False)
+        job = _asked(await the_desk(), door.paths(paths), question, markup, answering=False)
         explained: Explained = await _result(context, job, find, wait_s, max_chars)
         return explained
 
     @tool
-    async def read_passage(path: Path, start_line: Line, end_line: Line, context: Context, max_chars: Most = 8000) -> Read:
+    async def read_passage(
+        path: Path, start_line: Line, end_line: Line, context: Context, markup: Markup = False, max_chars: Most = 8000
+    ) -> Read:
         """Read lines of a document's text, such as those around a passage that was found."""
         desk, named, place = await the_desk(), door.path(path), {"start_line": start_line, "end_line": end_line}
-        record = await _in_thread(context, lambda listener: desk.library.source(named, place, max_chars, listener))
+        record = await _in_thread(context, lambda listener: desk.library.source(named, place, max_chars, listener, markup=markup))
         lines: Read = results.bounded(results.lines(record), max_chars)
         return lines
 
@@ -211,14 +220,14 @@ async def _in_thread(context: Context, work: Callable[[Listener], Any]) -> Any:
     return found
 
 
-def _asked(desk: Desk, paths: list[str], question: str, *, answering: bool) -> Job:
+def _asked(desk: Desk, paths: list[str], question: str, markup: bool, *, answering: bool) -> Job:
     """Return the job of a question. While it runs, the same question is the same job: clients end a call, and ask again."""
-    question, entries = _whole(question), desk.library.find(paths)
+    question, entries = _whole(question), desk.library.find(paths, markup=markup)
     for job in desk.kept():
         same = (job.question, job.entries, job.answering) == (question, entries, answering)
         if same and not job.done and not job.cancellation.requested:
             return job
-    return desk.keep(desk.ask(question, paths, answering=answering))
+    return desk.keep(desk.ask(question, paths, answering=answering, markup=markup))
 
 
 async def _result(context: Context, job: Job, sought: str, seconds: float, most: int) -> Any:
