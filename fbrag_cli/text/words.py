@@ -141,12 +141,12 @@ def word_spans(text: str) -> Iterator[tuple[int, int]]:
             yield from (word.span() for word in _COUNTED.finditer(text, *found.span()))
 
 
-def cut(text: str, n_words: int, header: Callable[[int], str] | None = None) -> list[tuple[int, int, int]]:
+def cut(text: str, n_words: int, in_rows: Callable[[int], bool] | None = None) -> list[tuple[int, int, int]]:
     """Return (start, end, words) for each chunk of about `n_words` words of `text`, in order; the last may be shorter.
 
     A chunk ends where a sentence ends, at most a tenth of `n_words` before or after them: preferably at the end of a paragraph,
     else as near to `n_words` as it can. Where no sentence ends there, it has exactly `n_words`. Chunks hold every word once.
-    header: returns the header of the table in whose rows an offset is, or ""; there a chunk ends with a row, not a sentence.
+    in_rows: says whether an offset is in the rows of a table; there a chunk ends with a row, not a sentence.
     But a chunk of more than 30 characters a word is cut again, at the end of a line if it has any, and 30 count as a word there.
     """
     n_words = min(n_words, _MOST_WORDS)
@@ -160,7 +160,7 @@ def cut(text: str, n_words: int, header: Callable[[int], str] | None = None) -> 
         window = _stretches_after(text, start, skipped, size) if spans is None else spans[first : first + size]
         if len(window) < size:
             break
-        last = _last_word(text, window, rows=header is not None and header(window[size // 2 - 1][0]) != "")
+        last = _last_word(text, window, rows=in_rows is not None and in_rows(window[size // 2 - 1][0]))
         chunks += _shortened(text, start, window[last][1], skipped + last + 1, n_words)
         start, n_cut = window[last + 1][0], first + last + 1
     rest = len(text[start:].split()) if spans is None else len(spans) - n_cut

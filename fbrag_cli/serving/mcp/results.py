@@ -37,7 +37,7 @@ def found(trace: Trace, most: int) -> Record:
 def _holds_a_word(trace: Trace, position: int) -> bool:
     """Return whether a chunk holds a word of the question."""
     chunk = trace.corpus.chunks[position]
-    return not {*terms(trace.question, trace.corpus.languages)}.isdisjoint(terms(chunk.text, (chunk.document.language,)))
+    return not {*terms(trace.question, trace.corpus.languages)}.isdisjoint(terms(chunk.cells_apart, (chunk.document.language,)))
 
 
 def answered(trace: Trace, most: int) -> Record:
