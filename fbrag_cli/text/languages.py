@@ -31,6 +31,7 @@ _SAMPLES, _SAMPLE_CHARS = 8, 1000  # parts spread over a text, as beginnings are
 _LETTERS_A_WORD = {"Han": 2, "Hiragana": 2, "Katakana": 2}  # about 5 in other scripts
 _JAPANESE = 0.05  # the least share of kana in a Japanese text; a Chinese one has next to none
 _FEWEST = 0.1  # the least share of function words of its language in a text
+_LONG, _FEWEST_IN_LONG = 30, 3  # a text of so many words has so many function words: one alone may be a noun, as "die"
 _FEWEST_DISTINCT = 2  # function words that show that a text is in another language than its document
 _ALMOST_ALWAYS = {"Hebrew": "he", "Devanagari": "hi"}  # where function words do not decide
 
@@ -194,13 +195,16 @@ def _by_function_words(sample: str, languages: tuple[str, ...]) -> str:
     counts = Counter(regex.findall(r"[\p{L}\p{M}]+", normalize("NFKC", sample).casefold()))
     known = _languages_by_word(languages)
     weights = dict.fromkeys(languages, 0.0)
-    found = Counter[str]()
+    found, distinct = Counter[str](), Counter[str]()
     for word in sorted(counts.keys() & known.keys()):  # in order: sums of floats depend on it
         for language in known[word]:
             weights[language] += counts[word] / len(known[word])  # a word of many languages decides little
             found[language] += counts[word]
+            distinct[language] += 1
     best = max(weights, key=lambda language: weights[language])
-    return best if found[best] >= _FEWEST * max(1, counts.total()) else ""
+    n_words = counts.total()
+    is_shown = n_words < _LONG or distinct[best] >= _FEWEST_IN_LONG
+    return best if is_shown and found[best] >= _FEWEST * max(1, n_words) else ""
 
 
 @cache
