@@ -185,7 +185,7 @@ def one_chunk(trace: Trace, position: int, term_scores: TermScores | None, colum
     said = [f"chunk {position + 1} of {len(trace.corpus.chunks)}  {place(chunk)}"]
     said.append(f"backward {digits(trace, trace.scores.backward[position])}{_added(term_scores, trace.question, position)}")
     raised_by = int(trace.scores.best_sample[position])
-    if trace.samples and trace.scores.forward[position] != 0:
+    if trace.samples and trace.scores.forward[position]:
         added = _added(term_scores, trace.samples[raised_by].scored_text, position)
         said.append(f"forward {digits(trace, trace.scores.forward[position])}, by sample {raised_by + 1}{added}")
     if in_part(trace) and (read := read_of(trace).get(position)):
@@ -288,4 +288,4 @@ def numbered(document: Document, columns: int | None = None) -> Iterator[str]:
 
 def _forward(trace: Trace, position: int, rank: int) -> tuple[str, str]:
     score, sample = trace.scores.forward[position], int(trace.scores.best_sample[position])
-    return f"{digits(trace, score)} (#{rank})", f"#{sample + 1}" if score > 0 else "-"
+    return f"{digits(trace, score)} (#{rank})", f"#{sample + 1}" if score else "-"

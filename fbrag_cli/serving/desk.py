@@ -298,7 +298,7 @@ def _rank(job: Job, question: str, collection: Collection) -> None:
     scores = collection.retriever.scores(question)
     found = top_unique_chunks(collection.corpus, scores, _NEAREST)
     job.keyword_matches = tuple(collection.corpus.chunks[position] for position in found)
-    job.hear(Event("recall", "ranked", positions=tuple(position for position in found if scores[position] > 0), about=scores))
+    job.hear(Event("recall", "ranked", positions=tuple(position for position in found if scores[position]), about=scores))
 
 
 def _without_ranks(progress: Progress) -> Progress:

@@ -57,7 +57,7 @@ def best_windows(
     left = budget
     for position in best(values, None):
         n = windows[position].n_words
-        if found and (n > 2 * left or values[position] <= 0 < values.max()):  # without it the sum is nearer to the budget
+        if found and (n > 2 * left or (not values[position] and values.any())):  # without it the sum is nearer to the budget
             break
         found.append(windows[position])
         left -= n
