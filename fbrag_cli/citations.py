@@ -119,8 +119,8 @@ class _Source:
     """The sentences of a source, and the terms of each."""
 
     def __init__(self, passage: Passage, languages: Sequence[str]) -> None:
-        self.passage, self.text = passage, (text := passage.text)
-        self.spans = list(_sentences(text))
+        self.passage, self.text = passage, (text := passage.cells_apart)
+        self.spans = list(_sentences(passage.text))
         self.terms = [frozenset(terms(text[start:end], languages)) for start, end in self.spans]
         self.held = frozenset(chain.from_iterable(self.terms))
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from hashlib import sha256
 from typing import TYPE_CHECKING, overload
 
 from fbrag_cli.documents.document import Document
-from fbrag_cli.documents.tables import form_of, header_in, header_of, tables_of
+from fbrag_cli.documents.tables import cells_apart, form_of, header_in, header_of, in_rows, tables_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -40,11 +40,21 @@ class Passage:
         return _below(header_of(self.document, self.start), self.text)
 
     @property
+    def cells_apart(self) -> str:
+        """Return the text with its cells apart (`tables.cells_apart`), whose words are counted and compared. It is as long."""
+        return cells_apart(self.document)[self.start : self.end]
+
+    @property
+    def indexed_text(self) -> str:
+        """Return `text_with_header` with its cells apart, whose terms are those of an index."""
+        return _below(header_of(self.document, self.start, apart=True), self.cells_apart)
+
+    @property
     def n_words(self) -> int:
         """Return the number of words of the text, counted anew."""
         from fbrag_cli.text.words import word_spans
 
-        return sum(1 for _ in word_spans(self.text))
+        return sum(1 for _ in word_spans(self.cells_apart))
 
 
 @dataclass(frozen=True)
@@ -81,14 +91,16 @@ class Corpus:
         firsts: list[int] = self.spans[:, 0].searchsorted(range(len(self.documents) + 1)).tolist()
         return firsts
 
-    def texts_of(self, document: int, chunks: range) -> list[str]:
-        """Return `Passage.text_with_header` of the chunks at positions `chunks`, all of `documents[document]`.
+    def texts_of(self, document: int, chunks: range, *, indexed: bool = False) -> list[str]:
+        """Return `Passage.text_with_header` of the chunks at positions `chunks`, all of `documents[document]`. indexed: return
+        `Passage.indexed_text`.
 
         The document's text is read once, because it may have to be fetched.
         """
-        text, tables = self.documents[document].text, tables_of(self.documents[document])
+        own = self.documents[document]
+        text, tables = cells_apart(own) if indexed else own.text, tables_of(own)
         spans = self.spans[chunks.start : chunks.stop, 1:3].tolist()
-        return [_below(header_in(tables, start), text[start:end]) for start, end in spans]
+        return [_below(header_in(tables, start, apart=indexed), text[start:end]) for start, end in spans]
 
     def chunks_of(self, document: int) -> range:
         """Return the positions of the chunks of `documents[document]`."""
@@ -112,9 +124,7 @@ def build_corpus(documents: Sequence[Document], chunk_words: int = 300) -> Corpu
 
     spans = []
     for i, document in enumerate(documents):
-        tables = tables_of(document)
-        header = partial(header_in, tables) if tables else None
-        spans += [(i, *span) for span in cut(document.text, chunk_words, header)]
+        spans += [(i, *span) for span in cut(cells_apart(document), chunk_words, in_rows(document))]
     fingerprint = fingerprint_of(documents, chunk_words)
     return Corpus(tuple(documents), np.array(spans, np.int32).reshape(-1, 4), chunk_words, fingerprint)
 

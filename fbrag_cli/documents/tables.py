@@ -1,4 +1,4 @@
-"""Find the header row of the table in which an offset of a document stands: a chunk that begins below it is read with it."""
+"""The tables in a document: the header row of each, with which a chunk that begins below it is read, and where a cell ends."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import csv
 import re
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from itertools import islice
@@ -28,27 +28,33 @@ _SEPARATORS = {"\t": 1, ";": 2, "|": 2, ",": 3}  # with the fewest in each line 
 _ROWS = re.compile(r"(?:^[^\n]*\t[^\n]*(?:\n|\Z))+", re.MULTILINE)
 _RULE = re.compile(r"^[ |:\-]+\n", re.MULTILINE)  # of a table of Markdown, below its header
 _RECORD = re.compile(r"\s*[\[{(]|.*\)[;,]\s*$")  # a line of JSON, or of what is inserted into a database
+_BAR = re.compile(r"(?<=\S)\|(?=\S)")  # between two cells without spaces
 _YEAR = re.compile(r"(?:19|20)\d\d")
 
 
 class Table(NamedTuple):
-    """A table with a header row: its rows are `text[start:end]` of a document (characters), `header` is above them."""
+    """A table with a header row: its rows are `text[start:end]` of a document (characters), `header` is above them. apart: the
+    header as in `cells_apart`."""
 
     start: int
     end: int
     header: str
+    apart: str
 
 
-def header_of(document: Document, start: int) -> str:
-    """Return the header row of the table in whose rows `start` (characters) is; "" above them and elsewhere."""
-    return header_in(tables_of(document), start)
+def header_of(document: Document, start: int, *, apart: bool = False) -> str:
+    """Return the header row of the table in whose rows `start` (characters) is; "" above them and elsewhere. apart: as in
+    `cells_apart`."""
+    return header_in(tables_of(document), start, apart=apart)
 
 
-def header_in(tables: Sequence[Table], start: int) -> str:
-    """Return the header row of the one of `tables` in whose rows `start` is; "" if there is none."""
+def header_in(tables: Sequence[Table], start: int, *, apart: bool = False) -> str:
+    """Return the header row of the one of `tables` in whose rows `start` is; "" if there is none. apart: as in `cells_apart`."""
     following = bisect_right(tables, start, key=lambda table: table.start)
     table = tables[following - 1] if following else None
-    return table.header if table is not None and start < table.end else ""
+    if table is None or start >= table.end:
+        return ""
+    return table.apart if apart else table.header
 
 
 def tables_of(document: Document) -> tuple[Table, ...]:
@@ -72,6 +78,45 @@ def form_of(document: Document) -> str:
     if document.media_type == "text/plain":
         return "csv" if PurePath(document.name).suffix.lower() in _CSV else "lines"
     return ""
+
+
+def in_rows(document: Document) -> Callable[[int], bool] | None:
+    """Return what says whether an offset is in the rows of a table, where a chunk ends with a row; None if there are none."""
+    if _separator_of(document):
+        return lambda offset: True
+    tables = tables_of(document)
+    return (lambda offset: header_in(tables, offset) != "") if tables else None
+
+
+def cells_apart(document: Document) -> str:
+    """Return the text of a document with a space in place of each separator that alone stands between two cells of a row.
+
+    Its words are those that are counted and compared: of "M1,2026,811.7" three, where the text has one. It is as long as the
+    text, and the text itself in most documents. As for `csv`, a separator in quotes belongs to its cell: "1,234" is a number.
+    """
+    if form_of(document) == "pipes":
+        return _bars_apart(document.text)
+    separator = _separator_of(document)
+    return _apart(document.text, separator) if separator.strip() else document.text
+
+
+@lru_cache(maxsize=_CACHED)
+def _apart(text: str, separator: str) -> str:
+    sign = re.escape(separator)
+    between = rf"(?<=\S){sign}(?=\S)"
+    if '"' not in text:
+        return re.sub(between, " ", text)
+    quoted = rf'(?<![^\n{sign}]) *"[^"]*(?:""[^"]*)*(?:"|\Z)'  # a cell that begins with a quote, up to the next single one
+    return re.sub(f"{quoted}|{between}", lambda found: " " if found[0] == separator else found[0], text)
+
+
+@lru_cache(maxsize=_CACHED)
+def _bars_apart(text: str) -> str:
+    parts, end = [], 0
+    for table in _tables(text, "pipes", ()):
+        parts += [text[end : table.start], _BAR.sub(" ", text[table.start : table.end])]
+        end = table.end
+    return "".join((*parts, text[end:]))
 
 
 @lru_cache(maxsize=_CACHED)
@@ -101,21 +146,31 @@ def _of_pipes(text: str) -> Iterator[Table]:
             if first > end + 1 or text.find("|", first, last) < 0:
                 break
             end = last
-        yield Table(rule.end(), end, header)
+        yield Table(rule.end(), end, header, _BAR.sub(" ", header))
 
 
 def _of_lines(text: str, is_table: bool) -> Iterator[Table]:
     """Yield the table that a whole text is, as in CSV. is_table: whether its name says so; otherwise its first lines must."""
+    if separator := _separator(text, is_table):
+        yield from _table(text, 0, len(text), separator)
+
+
+def _separator_of(document: Document) -> str:
+    """Return what stands between the cells of a document that is a table as a whole, as in CSV; "" for any other."""
+    form = form_of(document)
+    return _separator(document.text, form == "csv") if form in ("csv", "lines") else ""
+
+
+def _separator(text: str, is_table: bool) -> str:
     lines = list(islice(_lines(text, 0, len(text)), _SAMPLE))
     if not is_table and lines and _RECORD.match(text[slice(*lines[0])]):
-        return
+        return ""
     alike = {}  # by separator: how many lines have equally many of it
     for separator, fewest in _SEPARATORS.items():
         counts = Counter(text.count(separator, *line) for line in lines)
         alike[separator] = max((n for count, n in counts.items() if count >= (1 if is_table else fewest)), default=0)
     separator = max(alike, key=lambda each: alike[each])
-    if alike[separator] and (is_table or _MIN_LINES <= alike[separator] == len(lines)):
-        yield from _table(text, 0, len(text), separator)
+    return separator if alike[separator] and (is_table or _MIN_LINES <= alike[separator] == len(lines)) else ""
 
 
 def _table(text: str, start: int, end: int, separator: str = "\t") -> Iterator[Table]:
@@ -130,7 +185,8 @@ def _table(text: str, start: int, end: int, separator: str = "\t") -> Iterator[T
     first, last, cells = next(row for row in rows if len(row[2]) >= max(2, 0.6 * widest))
     names = sum(map(_is_name, cells))
     if last - first <= _MAX_HEADER and names >= 0.75 * len(cells) and not all(map(_YEAR.fullmatch, cells)):
-        yield Table(last + 1, end, text[first:last])
+        header = text[first:last]
+        yield Table(last + 1, end, header, _apart(header, separator) if separator.strip() else header)
 
 
 def _cells(line: str, separator: str) -> list[str]:

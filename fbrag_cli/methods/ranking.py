@@ -31,11 +31,8 @@ _SAME = 1e-5  # the relative difference up to which two scores count as equal: c
 
 
 def no_match_warning(scores: NDArray[np.float32]) -> tuple[str, ...]:
-    """Return a warning where every score is 0, so that a selection means nothing.
-
-    Of two chunks it says nothing: BM25 gives 0 for a word that stands in half of the chunks.
-    """
-    return () if scores.any() or len(scores) == 2 else ("no chunk matches the question; try other words",)
+    """Return a warning if every score is 0, so that a selection means nothing."""
+    return () if scores.any() else ("no chunk matches the question; try other words",)
 
 
 def whole_chunks(corpus: Corpus, positions: Iterable[int]) -> tuple[Passage, ...]:
@@ -74,7 +71,7 @@ def backward_scores(question: str, tools: Tools) -> NDArray[np.float32]:
     from fbrag_cli.retrieval.ranking import best
 
     scores = tools.retriever.scores(question)
-    nearest = tuple(position for position in best(scores, _NEAREST) if scores[position] > 0)
+    nearest = tuple(position for position in best(scores, _NEAREST) if scores[position])
     tools.progress(Event("recall", "ranked", positions=nearest))
     return scores
 
@@ -89,7 +86,7 @@ def matching(corpus: Corpus, scores: NDArray[np.float32], n: int) -> dict[int, t
     """Return what `top_unique_chunks` returns, without chunks of score 0: of a document with more than `n` chunks, unless all
     score 0."""
     found = top_unique_chunks(corpus, scores, n)
-    scoring = {position: copies for position, copies in found.items() if scores[position] > 0}
+    scoring = {position: copies for position, copies in found.items() if scores[position]}
     return scoring if scoring and n < len(scores) else found
 
 

@@ -200,7 +200,7 @@ def place_of(chunk: Passage) -> dict[str, Any]:
 
 def _scores(trace: Trace, position: int) -> dict[str, Any]:
     scores = trace.scores
-    raised_by = int(scores.best_sample[position]) if scores.forward[position] > 0 else None
+    raised_by = int(scores.best_sample[position]) if scores.forward[position] else None
     return {
         "backward_score": _rounded(scores.backward[position]),
         "forward_score": _rounded(scores.forward[position]),
@@ -292,7 +292,7 @@ class Events:
 
 def best_matches(scores: Scores, sample: int) -> list[int]:
     """Return the positions of the chunks that a sample scored higher than the others did, best first."""
-    found = [int(each) for each in (scores.best_sample == sample).nonzero()[0] if scores.forward[each] > 0]
+    found = [int(each) for each in (scores.best_sample == sample).nonzero()[0] if scores.forward[each]]
     return sorted(found, key=lambda position: -scores.forward[position])
 
 

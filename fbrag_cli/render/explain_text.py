@@ -202,7 +202,7 @@ def one_chunk(trace: Trace, position: int, term_scores: TermScores | None, colum
     said = [f"chunk {position + 1} of {len(trace.corpus.chunks)}  {place(chunk)}"]
     said.append(f"question {digits(trace, trace.scores.backward[position])}{_added(term_scores, trace.question, position)}")
     raised_by = int(trace.scores.best_sample[position])
-    if trace.samples and trace.scores.forward[position] != 0:
+    if trace.samples and trace.scores.forward[position]:
         added = _added(term_scores, trace.samples[raised_by].scored_text, position)
         said.append(f"sample {raised_by + 1} {digits(trace, trace.scores.forward[position])}{added}")
     if in_part(trace) and (read := read_of(trace).get(position)):

@@ -335,7 +335,7 @@ def source_views(trace: Trace, answer: Answer) -> Iterator[dict[str, Any]]:
             "scored": source.score,
             "backward": f"{digits(trace, scores.backward[position])} (#{backward_ranks[position]})",
             "forward": f"{digits(trace, scores.forward[position])} (#{forward_ranks[position]})",
-            "sample": int(scores.best_sample[position]) + 1 if scores.forward[position] > 0 else None,
+            "sample": int(scores.best_sample[position]) + 1 if scores.forward[position] else None,
             "language": passage.document.language,
             "layout": layout.kind,
             "excerpt": marked(shown, [source], layout.breaks(shown.start, shown.end)),
@@ -360,7 +360,7 @@ def sample_views(trace: Trace, answer: Answer, shown: Container[int]) -> Iterato
                 "sources": sources.get(position, []) if position in shown else [],
             }
             for position in best(scores, _RAISED)
-            if scores[position] > 0
+            if scores[position]
         ]
         said = truncate(one_line(sample.answer or sample.rationale or "(empty)"), _SAID)
         yield {"sample": sample, "said": said, "cut": cut(sample), "raised": raised}

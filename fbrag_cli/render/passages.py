@@ -210,10 +210,10 @@ def nearest_sentence(chunk: Passage, weights: Mapping[str, float]) -> Passage:
 
     weights: the score of each term of the question in this chunk.
     """
-    text, language = chunk.text, (chunk.document.language,)
+    text, words, language = chunk.text, chunk.cells_apart, (chunk.document.language,)
 
     def weight(span: Span) -> float:
-        return sum(weights.get(term, 0.0) for term in {*terms(text[slice(*span)], language)})
+        return sum(weights.get(term, 0.0) for term in {*terms(words[slice(*span)], language)})
 
     start, end = max(sentence_spans(text), key=weight)
     if end - start > _LONGEST_SENTENCE:  # a table, or a text without punctuation

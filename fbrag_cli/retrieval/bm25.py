@@ -1,5 +1,7 @@
 """BM25 (Okapi) over the chunks of a corpus: rank-bm25's formula, summed by terms instead of chunk by chunk.
 
+One thing differs: a word of a question never counts against a chunk that holds it (`idf_of`).
+
 The same code scores one file and a folder of ten thousand: the counts are arrays in memory or in a mapped file.
 """
 
@@ -28,14 +30,14 @@ _COLUMNS = 2048  # columns in memory; in a very large corpus each may have a meg
 
 
 class BM25:
-    """A `Retriever` with the scores of `rank_bm25.BM25Okapi` and its defaults.
+    """A `Retriever` with the scores of `rank_bm25.BM25Okapi` and its defaults, where these are not negative.
 
     A term's column, what the term adds to each chunk, does not depend on the question; it is computed once. The scores of a text
     are the sum of its terms' columns. As in the paper, a term counts as often as the text repeats it.
     """
 
     name = "bm25"
-    key = f"bm25 {K1} {B} {EPSILON}"
+    key = f"bm25 {K1} {B} {EPSILON} positive"
 
     def __init__(self, counts: TermCounts, idf: NDArray[np.float64] | None = None) -> None:
         """idf: float64 (n_terms,), the value of `idf_of` where it was computed before."""
@@ -63,7 +65,7 @@ class BM25:
 
         The terms of the excerpts are counted from their texts, so a few hundred excerpts take milliseconds.
         """
-        counts = [Counter(terms(each.text_with_header, (each.document.language,))) for each in excerpts]
+        counts = [Counter(terms(each.indexed_text, (each.document.language,))) for each in excerpts]
         norms = _norms(np.array([each.total() for each in counts], np.float64))
         totals = np.zeros((len(texts), len(excerpts)))
         for row, text in zip(totals, texts, strict=True):
@@ -98,7 +100,7 @@ class BM25:
             if not scores[position]:
                 continue
             chunk, origin, end = corpus.chunks[position], int(begins[own.start]), int(ends[own.stop - 1])
-            for at, term in enumerate(terms(chunk.text_with_header, (chunk.document.language,)), int(begins[position]) - origin):
+            for at, term in enumerate(terms(chunk.indexed_text, (chunk.document.language,)), int(begins[position]) - origin):
                 if (number := numbers.get(term)) is not None:
                     half = origin + at // (WINDOW // 2) * (WINDOW // 2)
                     found += [(number, start, end) for start in (half, half - WINDOW // 2) if start >= origin]
@@ -117,18 +119,15 @@ class BM25:
         return touched
 
     def bounds(self, text: str) -> tuple[float, float]:
-        """Return 0, and the score of a chunk that held each term of `text` without end; 0 if the corpus has none of them.
-
-        In a corpus of two or three chunks a term may lower the scores. It adds nothing here.
-        """
-        return 0.0, sum(max(weight, 0.0) * (K1 + 1) for weight in self._weights_of(self._terms_of(text)).values())
+        """Return 0, and the score of a chunk that held each term of `text` without end; 0 if the corpus has none of them."""
+        return 0.0, sum(weight * (K1 + 1) for weight in self._weights_of(self._terms_of(text)).values())
 
     def similarities(self, chunks: Sequence[Passage]) -> NDArray[np.float32]:
         """Return float32 `(n, n)`, 0..1: the cosines of the chunks' vectors, which hold for each term what it adds to a score.
 
         The terms of the chunks are counted from their texts, so a few dozen of them take milliseconds.
         """
-        counts = [Counter(terms(each.text_with_header, (each.document.language,))) for each in chunks]
+        counts = [Counter(terms(each.indexed_text, (each.document.language,))) for each in chunks]
         idf = self._weights_of(dict.fromkeys((term for each in counts for term in each), 1))
         tf = np.array([[each[term] for term in idf] for each in counts], np.float64).reshape(len(chunks), len(idf))
         norms = self._norms[[each.position for each in chunks], np.newaxis]
@@ -207,11 +206,20 @@ def _norms(lengths: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def idf_of(counts: TermCounts) -> NDArray[np.float64]:
-    """Return float64 (n_terms,): rank-bm25's inverse document frequencies, by its own code."""
+    """Return float64 (n_terms,): rank-bm25's inverse document frequencies, by its own code; none is negative.
+
+    rank-bm25 gives a term of more than half of the chunks a share of the mean. In a folder of forms, where most words are in most
+    files, and in two or three chunks, the mean is negative: chunks without the words of a question would rank first. There the
+    form with 1 added counts, log(1 + (N - df + 0.5) / (df + 0.5)), which falls with df and stays positive. Beyond the papers:
+    tests/benchmarks/README.md, "Folders of forms".
+    """
     if not len(counts.vocabulary):
         return np.zeros(0)
     okapi = _Okapi(counts, k1=K1, b=B, epsilon=EPSILON)
-    return np.fromiter(okapi.idf.values(), np.float64, len(okapi.idf))
+    if okapi.average_idf > 0:
+        return np.fromiter(okapi.idf.values(), np.float64, len(okapi.idf))
+    df = counts.document_frequencies()
+    return np.log1p((len(counts.lengths) - df + 0.5) / (df + 0.5))
 
 
 class _Okapi(BM25Okapi):  # type: ignore[misc]

@@ -93,7 +93,7 @@ def count_terms(corpus: Corpus) -> TermCounts:
     texts = (
         (text, document.language)
         for i, document in enumerate(corpus.documents)
-        for text in corpus.texts_of(i, corpus.chunks_of(i))
+        for text in corpus.texts_of(i, corpus.chunks_of(i), indexed=True)
     )
     for text, language in texts:
         counted = Counter(terms(text, (language,)))

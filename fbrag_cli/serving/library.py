@@ -114,8 +114,8 @@ class Library:
         """Return the text of a place in one document, cut at `most` characters, and where it is.
 
         name, markup: as of `find`, or the `document` of a source. place: start_line and end_line, from 1, or start_char and
-        end_char; the document's first or last without one. Raises as `collection`, and FbragError `usage` for a folder, and for a place
-        that the document does not have.
+        end_char; the document's first or last without one. Raises as `collection`, and FbragError `usage` for a folder, and for a
+        place that the document does not have.
         """
         from fbrag_cli.corpus import Passage
         from fbrag_cli.documents.lines import line_index

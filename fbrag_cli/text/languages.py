@@ -30,6 +30,7 @@ _SAMPLES, _SAMPLE_CHARS = 8, 1000  # parts spread over a text, because beginning
 _LETTERS_A_WORD = {"Han": 2, "Hiragana": 2, "Katakana": 2}  # about 5 in other scripts
 _JAPANESE = 0.05  # minimum share of kana in a Japanese text; a Chinese one has almost none
 _FEWEST = 0.1  # minimum share of a language's function words in a text
+_LONG, _FEWEST_IN_LONG = 30, 3  # a text of 30 words has 3 function words: one of them may be a noun, such as "die"
 _FEWEST_DISTINCT = 2  # minimum number of function words that show that a text is not in its document's language
 _ALMOST_ALWAYS = {"Hebrew": "he", "Devanagari": "hi"}  # scripts for which function words do not decide
 
@@ -191,13 +192,16 @@ def _by_function_words(sample: str, languages: tuple[str, ...]) -> str:
     counts = Counter(regex.findall(r"[\p{L}\p{M}]+", normalize("NFKC", sample).casefold()))
     known = _languages_by_word(languages)
     weights = dict.fromkeys(languages, 0.0)
-    found = Counter[str]()
+    found, distinct = Counter[str](), Counter[str]()
     for word in sorted(counts.keys() & known.keys()):  # sorted, because sums of floats depend on the order
         for language in known[word]:
             weights[language] += counts[word] / len(known[word])  # a word of many languages counts little
             found[language] += counts[word]
+            distinct[language] += 1
     best = max(weights, key=lambda language: weights[language])
-    return best if found[best] >= _FEWEST * max(1, counts.total()) else ""
+    n_words = counts.total()
+    is_shown = n_words < _LONG or distinct[best] >= _FEWEST_IN_LONG
+    return best if is_shown and found[best] >= _FEWEST * max(1, n_words) else ""
 
 
 @cache

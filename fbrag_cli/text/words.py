@@ -141,12 +141,12 @@ def word_spans(text: str) -> Iterator[tuple[int, int]]:
             yield from (word.span() for word in _COUNTED.finditer(text, *found.span()))
 
 
-def cut(text: str, n_words: int, header: Callable[[int], str] | None = None) -> list[tuple[int, int, int]]:
+def cut(text: str, n_words: int, in_rows: Callable[[int], bool] | None = None) -> list[tuple[int, int, int]]:
     """Return (start, end, words) for each chunk of about `n_words` words of `text`, in order; the last may be shorter.
 
     A chunk ends with a sentence, up to a tenth of `n_words` before or after `n_words`: preferably at the end of a paragraph, else
-    as near to `n_words` as possible. If no sentence ends there, it has exactly `n_words`. Every word is in one chunk. header:
-    returns the header of the table that contains an offset, or ""; in a table a chunk ends with a row, not a sentence. A chunk of
+    as near to `n_words` as possible. If no sentence ends there, it has exactly `n_words`. Every word is in one chunk. in_rows:
+    returns whether an offset is in the rows of a table, in which a chunk ends with a row, not a sentence. A chunk of
     more than 30 characters per word is cut again, at the end of a line if it has one; there 30 characters count as a word.
     """
     n_words = min(n_words, _MOST_WORDS)
@@ -160,7 +160,7 @@ def cut(text: str, n_words: int, header: Callable[[int], str] | None = None) -> 
         window = _stretches_after(text, start, skipped, size) if spans is None else spans[first : first + size]
         if len(window) < size:
             break
-        last = _last_word(text, window, rows=header is not None and header(window[size // 2 - 1][0]) != "")
+        last = _last_word(text, window, rows=in_rows is not None and in_rows(window[size // 2 - 1][0]))
         chunks += _shortened(text, start, window[last][1], skipped + last + 1, n_words)
         start, n_cut = window[last + 1][0], first + last + 1
     rest = len(text[start:].split()) if spans is None else len(spans) - n_cut

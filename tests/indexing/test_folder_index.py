@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rank_bm25 import BM25Okapi
 
 from fbrag_cli.corpus import Corpus
 from fbrag_cli.documents.document import Content
@@ -17,6 +16,7 @@ from fbrag_cli.progress import Listener
 from fbrag_cli.retrieval.bm25 import BM25
 from fbrag_cli.storage.cache import Cache
 from fbrag_cli.text.words import terms
+from tests.retrieval.test_bm25 import okapi
 
 TEXTS = st.lists(
     st.lists(st.sampled_from("ship storm harbour captain café 北京 the of 1893".split()), min_size=1, max_size=40).map(" ".join),
@@ -63,7 +63,7 @@ def test_a_folder_scores_as_rank_bm25_does_over_all_its_chunks(
     if not any(chunk_terms):
         assert not retriever.scores(question).any()
         return
-    expected = BM25Okapi(chunk_terms).get_scores(terms(question))
+    expected = okapi(chunk_terms).get_scores(terms(question))
     np.testing.assert_allclose(retriever.scores(question), expected, rtol=1e-5, atol=1e-5)
     assert [chunk.document.path for chunk in corpus.chunks] == sorted(chunk.document.path for chunk in corpus.chunks)
     assert all(chunk.text == chunk.document.text[chunk.start : chunk.end] for chunk in corpus.chunks)

@@ -1,4 +1,6 @@
 import gc
+import math
+import random
 import weakref
 from collections import Counter
 
@@ -24,11 +26,74 @@ def corpus_of(text: str, chunk_words: int = 5) -> Corpus:
     return build_corpus([Document.of("d", "d", Extracted(Content(text), "text/plain"))], chunk_words)
 
 
+def okapi(chunks: list[list[str]]) -> BM25Okapi:
+    """rank-bm25 over the terms of chunks. Where its mean idf is not above 0, each idf is that with 1 added."""
+    theirs = BM25Okapi(chunks)
+    if theirs.average_idf <= 0:
+        df = Counter(term for chunk in chunks for term in {*chunk})
+        theirs.idf = {term: math.log(1 + (len(chunks) - n + 0.5) / (n + 0.5)) for term, n in df.items()}
+    return theirs
+
+
 @given(WORDS.filter(lambda text: bool(terms(text))), WORDS)
 def test_scores_are_rank_bm25s(text: str, question: str) -> None:
     corpus = corpus_of(text)
-    expected = BM25Okapi([terms(chunk.text) for chunk in corpus.chunks]).get_scores(terms(question))
+    expected = okapi([terms(chunk.text) for chunk in corpus.chunks]).get_scores(terms(question))
     np.testing.assert_allclose(BM25.of(corpus).scores(question), expected, rtol=1e-5, atol=1e-5)
+
+
+@given(WORDS, WORDS)
+def test_no_word_counts_against_the_chunk_that_holds_it(text: str, question: str) -> None:
+    assert (BM25.of(corpus_of(text)).scores(question) >= 0).all()
+
+
+LEASE = """LEASE. This lease is made between the harbour board and {name} Ltd, the tenant, who rents a shed on the {quay} quay.
+The rent is {rent} euros a month. Either party may end the lease with {days} days of notice. The tenant keeps the shed in repair,
+and insures the goods in the shed against fire and water. He may put a sign at the door of the shed. {clause}The law applies."""
+FUEL = "Fuel may be stored in the shed, up to 60 litres, in closed cans. "
+
+
+@pytest.mark.parametrize("n_files", [5, 20, 200])
+@pytest.mark.parametrize("percent", [1, 10, 50, 60, 100])
+def test_in_a_folder_of_forms_those_with_the_clause_rank_first(n_files: int, percent: int) -> None:
+    chance = random.Random(n_files + percent)
+    n_fuel = max(1, n_files * percent // 100)
+    held = [i < n_fuel for i in range(n_files)]
+    chance.shuffle(held)
+    about = {"name": "Alder Birch Cedar Elm Fir Oak Pine Rowan Yew".split(), "quay": ["east", "west"], "rent": [400, 500, 600]}
+    texts = [
+        LEASE.format(**{key: chance.choice(values) for key, values in about.items()}, days=30, clause=FUEL if has else "")
+        for has in held
+    ]
+    bm25 = BM25.of(corpus_of_texts(texts, 300))
+    for question in (
+        "How much fuel may be stored in a shed?",
+        "Is fuel allowed in the shed?",
+        "fuel, litres",
+        "the limit for fuel",
+    ):
+        scores = bm25.scores(question)
+        assert all(scores[i] > 0 for i in range(n_files) if held[i])
+        assert {held[i] for i in best(scores, min(5, n_fuel))} == {True}, question
+
+
+def test_rarer_words_count_more_in_a_folder_of_forms() -> None:
+    texts = [
+        "lease tenant shed rent" + " fuel" * (i < 17) + " dog" * (i < 13) + " crane" * (i < 10) + " ice" * (i < 2)
+        for i in range(20)
+    ]
+    bm25 = BM25.of(corpus_of_texts(texts, 300))
+    added = [
+        max(added for position in range(20) for each, added in bm25.term_scores(word, position))
+        for word in "ice crane dog fuel lease".split()
+    ]
+    assert added == sorted(added, reverse=True)
+    assert added[-1] > 0
+
+
+def test_of_two_chunks_the_one_with_the_word_is_found() -> None:
+    scores = BM25.of(corpus_of("storm rope rope chart anchor ship captain lantern harbour chart")).scores("Where is the lantern?")
+    assert scores[1] > scores[0] == 0
 
 
 def test_terms_add_up_to_the_score() -> None:
@@ -61,9 +126,13 @@ def test_words_of_a_question_that_stand_in_no_chunk(text: str, language: str, qu
 
 
 def test_a_term_that_adds_nothing_is_not_listed() -> None:
-    """In two chunks, a term that is in one of them has an idf of 0."""
-    bm25 = BM25.of(corpus_of("storm rope rope chart anchor ship captain lantern harbour chart"))
-    assert [term for term, _ in bm25.term_scores("storm chart", 0)] == ["chart"]
+    """A term that is in half of the chunks has an idf of 0."""
+    bm25 = BM25.of(
+        corpus_of(
+            "storm rope gale chart anchor ship captain lantern harbour chart keel mast sail deck hull log oar net bell buoy"
+        )
+    )
+    assert [term for term, _ in bm25.term_scores("storm chart", 0)] == ["storm"]
 
 
 def test_text_without_any_term_scores_nothing() -> None:

@@ -68,6 +68,32 @@ def test_no_words_no_language(text: str) -> None:
     assert detect(text) == ""
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Die steel H13, casting die, forging die, die life 90,000 shots. Die in press {}.",
+        "La Paz {}, Los Angeles, La Plata, Los Alamos",
+        "10:{} es node es shard green",
+        "order {}, Van Gogh print, Den Haag, van Dijk",
+    ],
+)
+def test_a_list_with_two_words_that_are_function_words_elsewhere_has_no_language(line: str) -> None:
+    assert detect("\n".join(line.format(number) for number in range(20))) == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "language"),
+    [
+        ("Die Katze schläft auf dem Sofa.", "de"),
+        ("Wo ist das Haus?", "de"),
+        ("Die Rechnung ist am 3. Mai fällig und wurde bezahlt.\n" * 20, "de"),
+        ("Кто запечатал ящик, и когда?", "ru"),
+    ],
+)
+def test_a_short_text_tells_its_language_by_fewer_words(text: str, language: str) -> None:
+    assert detect(text) == language
+
+
 @pytest.mark.parametrize("asked", ["de", "DE", "german", " German ", "de-AT", "de_CH"])
 def test_a_language_is_known_by_code_and_name(asked: str) -> None:
     assert resolve(asked) == "de"

@@ -21,8 +21,8 @@ def windows_of(chunk: Passage, n_words: int) -> list[Passage]:
     from fbrag_cli.text.sentences import unbroken_spans
     from fbrag_cli.text.words import word_spans
 
-    text = chunk.text
-    spans = [(start, end, sum(1 for _ in word_spans(text[start:end]))) for start, end in unbroken_spans(text)]
+    text = chunk.cells_apart
+    spans = [(start, end, sum(1 for _ in word_spans(text[start:end]))) for start, end in unbroken_spans(chunk.text)]
     total = sum(n for _, _, n in spans)
     n_windows = max(1, round(total / n_words))
     windows: dict[int, tuple[int, int]] = {}
@@ -57,7 +57,7 @@ def best_windows(
     left = budget
     for position in best(values, None):
         n = windows[position].n_words
-        if found and (n > 2 * left or values[position] <= 0 < values.max()):  # without it the sum is nearer to the budget
+        if found and (n > 2 * left or (not values[position] and values.any())):  # without it the sum is nearer to the budget
             break
         found.append(windows[position])
         left -= n

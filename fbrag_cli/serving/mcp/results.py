@@ -117,7 +117,7 @@ def _holds_a_word(trace: Trace, position: int) -> bool:
     from fbrag_cli.text.words import terms
 
     chunk = trace.corpus.chunks[position]
-    return not {*terms(trace.question, trace.corpus.languages)}.isdisjoint(terms(chunk.text, (chunk.document.language,)))
+    return not {*terms(trace.question, trace.corpus.languages)}.isdisjoint(terms(chunk.cells_apart, (chunk.document.language,)))
 
 
 def answered(trace: Trace, most: int) -> dict[str, Any]:

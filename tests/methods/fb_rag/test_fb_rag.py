@@ -14,7 +14,9 @@ from fbrag_cli.documents.document import Content, Document, Extracted
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.generator import Generation, Message
 from fbrag_cli.methods.fb_rag.fb_rag import FBRag, parse_sample, score
+from fbrag_cli.methods.fb_rag.windows import best_windows
 from fbrag_cli.methods.prompts import Templates
+from fbrag_cli.methods.ranking import matching
 from fbrag_cli.retrieval.ranking import best
 from fbrag_cli.trace import Trace
 from tests.methods.scripted import Scripted, retrieved, tools
@@ -256,6 +258,17 @@ def test_equations_5_and_6_on_raw_scores() -> None:
 def test_of_equal_scores_the_earlier_chunk_wins() -> None:
     assert best(np.array([1, 3, 3, 0, 3], np.float32), 3) == (1, 2, 4)
     assert best(np.zeros(2, np.float32), 5) == (0, 1)
+
+
+def test_no_chunk_is_left_out_for_the_sign_of_its_score(corpus: Corpus) -> None:
+    """Cosines of embeddings may be negative; 0 is the score of a chunk that no word points to."""
+    scores = np.full(len(corpus.chunks), -0.5, np.float32)
+    scores[0] = 0.25
+    assert len(matching(corpus, scores, 3)) == 3
+    scores[1:] = 0
+    assert list(matching(corpus, scores, 3)) == [0]
+    windows = best_windows(corpus.chunks[:3], lambda found: np.linspace(-0.1, -0.3, len(found)).astype(np.float32), 10_000, 10)
+    assert {each.position for each in windows} == {0, 1, 2}
 
 
 @pytest.mark.parametrize(

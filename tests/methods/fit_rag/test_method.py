@@ -89,7 +89,7 @@ def test_the_chunks_that_the_scorer_prefers_come_first_and_each_gives_its_best_w
     assert trace.scores.combined[1] > trace.scores.combined[2] > trace.scores.combined[0]
 
 
-@pytest.mark.parametrize(("rank_by", "first"), [("sum", 1), ("has-answer", 1), ("llm-prefer", 1), ("retriever", None)])
+@pytest.mark.parametrize(("rank_by", "first"), [("sum", 1), ("has-answer", 2), ("llm-prefer", 3), ("retriever", None)])
 def test_the_label_that_ranks_is_a_setting(rank_by: str, first: int | None) -> None:
     trace = run(corpus_of(TEXTS), FitRag(fit_rag="made", rank_by=rank_by, reduce="off"), parts())  # type: ignore[arg-type]
     best = int(trace.scores.backward.argmax()) if first is None else first
