@@ -104,12 +104,13 @@ def _joined(source: Source, pages: Sequence[ReadPage], document: Opened) -> Extr
     text = "\n".join(texts)
     skipped = tuple(page.number for page in pages if not page.lines.lines)
     failures = {page.number: page.failure for page in pages if page.failure}
+    unseen = [page.number for page in pages if page.lines.unseen]
     garbled = [page.number for page, text in zip(written, texts, strict=True) if is_garbled(text)]
     return Extracted(
         Content(text, tuple(spans)),
         "application/pdf",
         skipped_pages=skipped,
-        warnings=tuple(_warnings(source, document, garbled, skipped, failures)),
+        warnings=tuple(_warnings(source, document, garbled, unseen, skipped, failures)),
         left_out=tuple(_left_out(document, pages)),
         comments=tuple(comment for page in pages for comment in page.comments),
     )
@@ -118,6 +119,8 @@ def _joined(source: Source, pages: Sequence[ReadPage], document: Opened) -> Extr
 def _left_out(document: Opened, pages: Sequence[ReadPage]) -> Iterator[str]:
     if cut := [page.number for page in pages if page.lines.cut]:
         yield f"text outside of {_pages(cut)}"
+    if hidden := [page.number for page in pages if page.lines.hidden]:
+        yield f"hidden text on {_pages(hidden)}"
     names = dict.fromkeys((*document.files, *(name for page in pages for name in page.files)))
     if names:
         yield counted_names(names, "embedded file")
@@ -138,7 +141,12 @@ def _apart(pages: Sequence[ReadPage]) -> set[int]:
 
 
 def _warnings(
-    source: Source, document: Opened, garbled: Sequence[int], skipped: Sequence[int], failures: Mapping[int, str]
+    source: Source,
+    document: Opened,
+    garbled: Sequence[int],
+    unseen: Sequence[int],
+    skipped: Sequence[int],
+    failures: Mapping[int, str],
 ) -> Iterator[str]:
     if document.portfolio:
         yield f"{source.name} is a portfolio: its documents lie inside it, and only its cover is read; save them in a PDF viewer"
@@ -149,6 +157,8 @@ def _warnings(
         yield f"{source.name}: no text on {_pages(blank)}; if they are scans, ocrmypdf gives them text"
     if garbled:
         yield f"{source.name}: much of {_pages(garbled)} is garbled (a font has no table of letters); ocrmypdf --force-ocr"
+    if unseen:
+        yield f"{source.name}: most of the text on {_pages(unseen)} is hidden; it is read"
 
 
 def _no_text(source: Source, pages: Sequence[ReadPage], n_pages: int) -> FbragError:
