@@ -15,6 +15,7 @@ from time import monotonic
 from typing import Any, cast
 
 from fbrag_cli.documents.document import Content, Extracted, PageSpan
+from fbrag_cli.documents.pdf.columns import with_columns
 from fbrag_cli.documents.pdf.page_ranges import PageRange, format_ranges, numbers_within
 from fbrag_cli.documents.pdf.page_text import is_garbled, rejoin_words
 from fbrag_cli.documents.pdf.pages import Opened, PageReader, ReadPage, damaged
@@ -91,7 +92,8 @@ def _document(source: Source, opened: Opened | Failure) -> Opened:
 
 def _joined(source: Source, pages: Sequence[ReadPage], document: Opened) -> Extracted:
     written = [page for page in pages if page.lines.lines]
-    parts = without_running_lines([page.number for page in written], [page.lines for page in written])
+    lines = with_columns([page.lines for page in written])
+    parts = without_running_lines([page.number for page in written], lines)
     bodies = rejoin_words(["\n".join(part.body) for part in parts], _apart(pages))
     texts = [
         "\n".join((*part.above, body, *part.below, *page.below)) for page, part, body in zip(written, parts, bodies, strict=True)
