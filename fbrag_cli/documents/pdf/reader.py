@@ -16,6 +16,7 @@ from typing import Any, cast
 
 from fbrag_cli.documents.document import Content, Extracted, PageSpan
 from fbrag_cli.documents.pdf.columns import with_columns
+from fbrag_cli.documents.pdf.footnotes import count_notes, end_of_sentence
 from fbrag_cli.documents.pdf.page_ranges import PageRange, format_ranges, numbers_within
 from fbrag_cli.documents.pdf.page_text import is_garbled, rejoin_words
 from fbrag_cli.documents.pdf.pages import Opened, PageReader, ReadPage, damaged
@@ -92,30 +93,54 @@ def _document(source: Source, opened: Opened | Failure) -> Opened:
 
 def _joined(source: Source, pages: Sequence[ReadPage], document: Opened) -> Extracted:
     written = [page for page in pages if page.lines.lines]
-    lines = with_columns([page.lines for page in written])
-    parts = without_running_lines([page.number for page in written], lines)
-    bodies = rejoin_words(["\n".join(part.body) for part in parts], _apart(pages))
-    texts = [
-        "\n".join((*part.above, body, *part.below, *page.below)) for page, part, body in zip(written, parts, bodies, strict=True)
-    ]
-    spans: list[PageSpan] = []
-    start = 0
-    for page, text in zip(written, texts, strict=True):
-        spans.append(PageSpan(page.number, start, start + len(text)))
-        start += len(text) + 1
-    text = "\n".join(texts)
+    text, spans = _joined_text(written, _apart(pages))
     skipped = tuple(page.number for page in pages if not page.lines.lines)
     failures = {page.number: page.failure for page in pages if page.failure}
     unseen = [page.number for page in pages if page.lines.unseen]
-    garbled = [page.number for page, text in zip(written, texts, strict=True) if is_garbled(text)]
+    garbled = [page.number for page in written if is_garbled("\n".join(page.lines.lines))]
     return Extracted(
-        Content(text, tuple(spans)),
+        Content(text, spans),
         "application/pdf",
         skipped_pages=skipped,
         warnings=tuple(_warnings(source, document, garbled, unseen, skipped, failures)),
         left_out=tuple(_left_out(document, pages)),
         comments=tuple(comment for page in pages for comment in page.comments),
     )
+
+
+def _joined_text(pages: Sequence[ReadPage], apart: set[int]) -> tuple[str, tuple[PageSpan, ...]]:
+    """Return the text of the pages, and where each is. apart: indices of pages that do not continue the page before."""
+    # 1. Tables get their columns; running lines go; notes are kept apart from a sentence that they would interrupt.
+    lines = with_columns([page.lines for page in pages])
+    parts = without_running_lines([page.number for page in pages], lines)
+    n_notes = count_notes(lines, parts, apart)
+    bodies = ["\n".join(part.body[: len(part.body) - n]) for part, n in zip(parts, n_notes, strict=True)]
+    notes = ["\n".join(part.body[len(part.body) - n :]) for part, n in zip(parts, n_notes, strict=True)]
+    whole = rejoin_words([*bodies, *notes], apart | {len(bodies) + index for index in range(len(notes))})
+    bodies, notes = whole[: len(bodies)], whole[len(bodies) :]
+
+    # 2. Notes follow the end of the sentence, which is on the next page.
+    pieces: list[tuple[int, str]] = []
+    carried: tuple[int, str] | None = None  # number of the page before, and its end from the notes on
+    for page, part, body, note in zip(pages, parts, bodies, notes, strict=True):
+        above = part.above
+        if carried is not None:
+            if end := end_of_sentence(body):
+                pieces.append((page.number, "\n".join((*above, body[:end]))))
+                above, body = (), body[end:].lstrip()
+            pieces.append(carried)
+        if note:
+            carried = page.number, "\n".join((note, *part.below, *page.below))
+            pieces.append((page.number, "\n".join((*above, body))))
+        else:
+            carried = None
+            pieces.append((page.number, "\n".join((*above, body, *part.below, *page.below))))
+    spans: list[PageSpan] = []
+    start = 0
+    for number, text in pieces:
+        spans.append(PageSpan(number, start, start + len(text)))
+        start += len(text) + 1
+    return "\n".join(text for _, text in pieces), tuple(spans)
 
 
 def _left_out(document: Opened, pages: Sequence[ReadPage]) -> Iterator[str]:
