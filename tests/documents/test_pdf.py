@@ -294,6 +294,13 @@ def test_a_raised_digit_is_no_part_of_a_number(tmp_path: Path, content: bytes, t
     assert " ".join(document.text.split()) == text
 
 
+def test_a_line_goes_on_after_a_raised_piece(tmp_path: Path) -> None:
+    high = b"BT /F1 11 Tf 72 700 Td (a volume of 10) Tj 68.5 7 Td /F1 7 Tf (6) Tj /F1 11 Tf 7 -7 Td (litres) Tj ET"
+    contents = (with_rise(b"It is 250", b"1", b" euros."), with_rise(b"in 1962", b"2,3", b", later"), high)
+    document = load(written(tmp_path, pdf_of_contents(*map(stream, contents))))
+    assert document.text.split("\n") == ["It is 250^1 euros.", "in 1962^2,3, later", "a volume of 10^6 litres"]
+
+
 # Passwords
 
 

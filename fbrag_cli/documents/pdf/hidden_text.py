@@ -32,7 +32,8 @@ _MAX_DEPTH = 8  # of forms in forms
 _MAX_PAIRS = 200_000  # of texts and what may lie under them
 _SCALE = 2.0  # pixels of a point
 _MAX_PIXELS = 3_000_000
-_MAX_SECONDS = 3.0  # for rendering and comparing; text that is not decided then is kept
+_MAX_PAGE_SECONDS = 3.0  # for rendering; text that is not decided then is kept
+_MAX_SECONDS = 20.0  # for all pages of a document
 
 _INVISIBLE, _CLIP = 3, 7  # modes
 _FILLED, _STROKED = (0, 2, 4, 6), (1, 2, 5, 6)
@@ -55,20 +56,28 @@ class _Text:
     colors: tuple[_Color, ...] | None
 
 
-def hidden_text(page: PdfPage) -> frozenset[int]:
-    """Return the addresses of the text objects of a page that it does not show. The page cannot be rendered after that.
+class HiddenText:
+    """Finds the text that the pages of one document do not show.
 
-    Text in images that cover half of the page is the OCR layer of a scan, and counts as shown.
+    Text in images that cover half of its page is the OCR layer of a scan, and counts as shown.
     """
-    drawn = _Drawn(page)
-    texts, whole = drawn.texts, page.get_bbox()
-    if sum(_area(_common(image, whole)) for image in drawn.images) >= _OCR * _area(whole):
-        texts = [text for text in texts if not any(_overlap(text.box, image) for image in drawn.images)]
 
-    hidden = [text for text in texts if text.mode == _INVISIBLE or text.is_tiny]
-    if doubtful := _doubtful([text for text in texts if text.mode != _INVISIBLE and not text.is_tiny], drawn.filled):
-        hidden += _unseen(page, doubtful)
-    return frozenset(address(text.handle) for text in hidden)
+    def __init__(self) -> None:
+        self._seconds = _MAX_SECONDS  # that are left for rendering
+
+    def on(self, page: PdfPage) -> frozenset[int]:
+        """Return the addresses of the text objects that a page does not show. The page cannot be rendered after that."""
+        drawn = _Drawn(page)
+        texts, whole = drawn.texts, page.get_bbox()
+        if sum(_area(_common(image, whole)) for image in drawn.images) >= _OCR * _area(whole):
+            texts = [text for text in texts if not any(_overlap(text.box, image) for image in drawn.images)]
+
+        hidden = [text for text in texts if text.mode == _INVISIBLE or text.is_tiny]
+        if doubtful := _doubtful([text for text in texts if text.mode != _INVISIBLE and not text.is_tiny], drawn.filled):
+            began = monotonic()
+            hidden += _unseen(page, doubtful, began + min(_MAX_PAGE_SECONDS, self._seconds))
+            self._seconds -= monotonic() - began
+        return frozenset(address(text.handle) for text in hidden)
 
 
 def address(handle: Any) -> int:
@@ -201,9 +210,8 @@ def _luminance(level: Any) -> Any:
 # -- rendering ----------------------------------------------------------------------------------------------------------------
 
 
-def _unseen(page: PdfPage, doubtful: Sequence[_Text]) -> Iterator[_Text]:
-    """Yield the texts without which the page looks the same, and would not in another color."""
-    until = monotonic() + _MAX_SECONDS
+def _unseen(page: PdfPage, doubtful: Sequence[_Text], until: float) -> Iterator[_Text]:
+    """Yield the texts without which the page looks the same, and would not in another color. until: time at which to stop."""
     # 1. Render the part of the page that has the texts, with them and without them.
     canvas = _Canvas(page, [text.box for text in doubtful])
     if not canvas.width or not canvas.height or (shown := canvas.rendered(until)) is None:

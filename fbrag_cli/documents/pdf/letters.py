@@ -25,10 +25,11 @@ _GAP = 1.0  # between two cells, in sizes of the font
 _SMALLER = 0.85  # size of a raised or lowered piece, in sizes of what it follows
 _RISE = 0.1  # of its baseline, in these sizes
 _TOUCHING = 1.0  # distance from what it follows
+_SPACE = 0.15
 
 _MARK = "\ufffe"  # PDFium writes it for the hyphen of a word that is broken at a line's end, and for a glyph without a letter
 _LINE = re.compile(rf"[^\r\n{_MARK}]*[^\s{_MARK}]{_MARK}?")
-_DIGIT_AFTER = re.compile(r"""[0-9.,;:!?)\]"'”’»](?=( ?)[0-9])""")
+_DIGIT_AFTER = re.compile(r"""[0-9.,;:!?)\]"'”’»](?=( |\r\n|)([0-9][^ \r\n]{0,11}))""")
 
 
 class PageTooLargeError(Exception):
@@ -71,11 +72,14 @@ class Letters:
 
     def lines(self, text: str, lower: float) -> PageLines:
         """Return the lines that are not blank of this text, or of it with spaces for some letters. lower: edge of the page."""
-        ends = letter_ends(text)
         signs = self._signs(text)
         letters: Any = list(text) if signs else text
         for position, sign in signs.items():
             letters[position] = sign
+        # Where PDFium ends a line around a raised piece, the line goes on.
+        whole = {position for position in signs if text[position] in "\r\n"}
+        text = "".join(" " if position in whole else letter for position, letter in enumerate(text)) if whole else text
+        ends = letter_ends(text)
         lines, heights, sizes, cells = [], [], [], []
         for begin, end in ends:
             line = _clean("".join(letters[begin : end + 1]))
@@ -116,7 +120,7 @@ class Letters:
         yield Cell(left, right, _clean("".join(letters[start : end + 1])))
 
     def _signs(self, text: str) -> dict[int, str]:
-        """Return what to write for digits that are raised or lowered, and for a space before one, by position.
+        """Return what to write for digits that are raised or lowered, and for what PDFium adds around them, by position.
 
         Otherwise 10^6 would be 106, and a note's number would become a part of the number before it.
         """
@@ -126,16 +130,22 @@ class Letters:
             if self.address(before) == self.address(digit):
                 continue
             size, (_, near), (far, _) = self._size(before), self._sides(before), self._sides(digit)
-            rise = self.origin(digit)[1] - self.origin(before)[1]
+            baseline = self.origin(before)[1]
+            rise = self.origin(digit)[1] - baseline
             if self._size(digit) > _SMALLER * size or abs(rise) < _RISE * size or abs(far - near) > _TOUCHING * size:
                 continue
             if rise < 0 and not text[digit - 1].isdecimal():  # CO2 stays a word
                 continue
-            if found[1]:
-                if not raw.FPDFText_IsGenerated(self._page, self._index(digit - 1)):
-                    continue
-                signs[digit - 1] = ""
+            if found[1] and not raw.FPDFText_IsGenerated(self._page, self._index(digit - 1)):
+                continue
+            signs |= dict.fromkeys(range(found.end(), digit), "")
             signs[digit] = f"{'^' if rise > 0 else '_'}{text[digit]}"
+            end = digit + len(found[2])
+            if text.startswith("\r\n", end) and end + 2 < len(text):
+                x, y = self.origin(end + 2)
+                room = x - self._sides(end - 1)[1]
+                if abs(y - baseline) < _RISE * size and abs(room) <= _TOUCHING * size:
+                    signs |= {end: "", end + 1: " " if room > _SPACE * size else ""}
         return signs
 
 

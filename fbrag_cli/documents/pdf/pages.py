@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from pypdf import PdfReader
     from pypdfium2 import PdfDocument, PdfPage
 
+    from fbrag_cli.documents.pdf.hidden_text import HiddenText
+
 _LONGEST_REASON = 120  # characters
 _MAX_EMBEDDED = 1_000
 _BLEED = 12.0  # points
@@ -106,6 +108,12 @@ class PageReader:
         return numbers_within(self._ranges, len(self._pdf), self._source)
 
     @cached_property
+    def _hidden_text(self) -> HiddenText:
+        from fbrag_cli.documents.pdf.hidden_text import HiddenText
+
+        return HiddenText()
+
+    @cached_property
     def _pypdf(self) -> PdfReader:
         from pypdf import PdfReader
 
@@ -134,7 +142,7 @@ class PageReader:
     def _read(self, number: int) -> ReadPage:
         try:
             with closing(self._pdf[number - 1]) as page:
-                lines, annotated = _lines(page), _is_annotated(page)
+                lines, annotated = _lines(page, self._hidden_text.on), _is_annotated(page)
         except Exception as error:
             return ReadPage(number, failure=reason(error))
         found = Annotations()
@@ -147,10 +155,12 @@ class PageReader:
         return ReadPage(number, lines, below, comments=found.comments, files=found.files)
 
 
-def _lines(page: PdfPage) -> PageLines:
-    """Return the lines of a page, without blank ones. Raises PageTooLargeError, and PdfiumError for a damaged page."""
-    # These load PDFium, which only the child does.
-    from fbrag_cli.documents.pdf.hidden_text import hidden_text
+def _lines(page: PdfPage, hidden_on: Callable[[PdfPage], frozenset[int]]) -> PageLines:
+    """Return the lines of a page, without blank ones. hidden_on: as `HiddenText.on`.
+
+    Raises PageTooLargeError, and PdfiumError for a damaged page.
+    """
+    # Loads PDFium, which only the child does.
     from fbrag_cli.documents.pdf.letters import Letters, letter_ends
 
     left, lower, right, upper = map(float, page.get_bbox())
@@ -163,7 +173,7 @@ def _lines(page: PdfPage) -> PageLines:
             return bool(left - _BLEED < x < right + _BLEED and lower - _BLEED < y < upper + _BLEED)
 
         text = whole if all(on_page(end) for begin_end in letter_ends(whole) for end in begin_end) else _inside(whole, on_page)
-        hidden = hidden_text(page)
+        hidden = hidden_on(page)
         shown = _without(text, lambda position: letters.address(position) in hidden) if hidden else text
         is_unseen = len(shown.split()) < _MIN_SHOWN * len(text.split())
         lines = letters.lines(text if is_unseen else shown, lower)
