@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import islice, pairwise
+from itertools import pairwise
+from math import inf
 from statistics import median
 
 from fbrag_cli.documents.pdf.page_text import Cell, PageLines
@@ -20,7 +21,8 @@ _MIN_ROWS = 2  # below a header
 _MAX_SINGLE = 2  # lines of one cell between two rows: a heading, or the rest of a cell
 _MAX_BETWEEN = 3  # lines between the rows of two pages: a footer and a header
 _MAX_GAP = 3.0  # distance of two rows, in distances of the first two
-_SAMPLE = 20  # rows that tell how wide the columns are
+_SAMPLE = 10  # rows that tell whether there is a table, and how wide its columns are
+_MAX_LINES = 2_000  # of a page: all may look like a header
 _ALIGNED = 0.75  # share of the columns that have an edge
 _AT_EDGE = 0.6  # share of a column's cells that are at it
 _SAME_EDGE = 2.0  # points
@@ -38,7 +40,7 @@ def with_columns(pages: Sequence[PageLines]) -> list[PageLines]:
     columns: _Columns = []  # of the table at the end of the page before
     written = []
     for page in pages:
-        if len(page.cells) != len(page.lines):
+        if len(page.cells) != len(page.lines) or len(page.lines) > _MAX_LINES:
             columns = []
             written.append(page)
             continue
@@ -90,10 +92,11 @@ def _rows_of(page: PageLines, columns: _Columns) -> tuple[dict[int, str], _Colum
             rows = _rows(page, index, columns)
         if not rows and (header := _header(page, index)) is not None:
             own = _widened(header, page.cells[index + 1 : index + 1 + _SAMPLE])
-            below = _rows(page, index + 1, own, page.heights[index])
+            below = _rows(page, index + 1, own, page.heights[index], most=_SAMPLE)
             room = min(other[0] - one[1] for one, other in pairwise(header))
             if _is_table(below, len(own), is_wide=room > _WIDE * page.sizes[index]):
-                columns, rows = own, {index: _placed(page.cells[index], own) or {}, **below}
+                columns, rows = own, _rows(page, index + 1, own, page.heights[index])
+                rows[index] = _placed(page.cells[index], own) or {}
         for place, row in rows.items():
             texts = (" ".join(cell.text for cell in row.get(column, ())) for column in range(len(columns)))
             found[place] = "\t".join(texts).rstrip()
@@ -108,6 +111,8 @@ def _header(page: PageLines, index: int) -> _Columns | None:
     if not (2 <= len(cells) <= _MAX_COLUMNS and all(is_name(cell.text) for cell in cells)):
         return None
     columns = [(cell.left, cell.right) for cell in cells]
+    if any(one[1] > other[0] for one, other in pairwise(columns)):
+        return None
     below = page.cells[index + 1] if index + 1 < len(page.cells) else ()
     if len(below) > 1 and below[0].right < columns[0][0]:
         columns.insert(0, (below[0].left, below[0].right))
@@ -132,12 +137,13 @@ def _widened(columns: _Columns, rows: Sequence[Sequence[Cell]]) -> _Columns:
     return columns
 
 
-def _rows(page: PageLines, start: int, columns: _Columns, above: float | None = None) -> dict[int, _Row]:
-    """Return the rows from line `start` on, as long as lines fit into the columns. above: height of the line before."""
+def _rows(page: PageLines, start: int, columns: _Columns, above: float | None = None, most: int = _MAX_LINES) -> dict[int, _Row]:
+    """Return the rows from line `start` on, of `most` lines, as long as they fit into the columns. above: height of the line
+    before."""
     rows: dict[int, _Row] = {}
     single: dict[int, _Row] = {}  # lines of one cell, which are rows if others follow
     usual = 0.0
-    for index in range(start, len(page.lines)):
+    for index in range(start, min(start + most, len(page.lines))):
         gap = above - page.heights[index] if above is not None else 0.0
         usual = usual or gap
         row = _placed(page.cells[index], columns)
@@ -156,7 +162,7 @@ def _is_table(rows: Mapping[int, _Row], n_columns: int, *, is_wide: bool) -> boo
 
     is_wide: whether the room between the columns is more than that.
     """
-    full = list(islice((row for row in rows.values() if len(row) > 1), _SAMPLE))
+    full = [row for row in rows.values() if len(row) > 1]
     texts = [cell.text for row in full for cells in row.values() for cell in cells]
     if len(full) < _MIN_ROWS or median(map(len, texts)) > _MAX_LENGTH or (all(map(is_name, texts)) and not is_wide):
         return False
@@ -177,24 +183,27 @@ def _placed(cells: Sequence[Cell], columns: _Columns) -> _Row | None:
     row: _Row = {}
     last = 0
     for cell in cells:
-        column = _column_of(cell, columns)
-        if column is None and len(cells) == 1:  # a heading above some rows
-            column = 0
-        if column is None or column < last:
+        column = _column_of(cell, columns, last)
+        if column is None and len(cells) > 1:
             return None
-        row.setdefault(column, []).append(cell)
-        last = column
-    return row
+        last = column or 0  # a line that spans columns is a heading above some rows
+        row.setdefault(last, []).append(cell)
+    return row or None
 
 
-def _column_of(cell: Cell, columns: _Columns) -> int | None:
-    """Return the column in which a cell lies, or else the nearest; None if it spans several."""
-    common = [min(cell.right, right) - max(cell.left, left) for left, right in columns]
-    spanned = [
-        index
-        for index, (width, (left, right)) in enumerate(zip(common, columns, strict=True))
-        if width > 0 and width >= _SPANNED * min(right - left, cell.right - cell.left)
-    ]
+def _column_of(cell: Cell, columns: _Columns, first: int) -> int | None:
+    """Return the column in which a cell lies, or else the nearest, from column `first` on; None if it spans several."""
+    nearest, most = first, -inf
+    spanned = []
+    for index in range(first, len(columns)):
+        left, right = columns[index]
+        common = min(cell.right, right) - max(cell.left, left)
+        if common > most:
+            nearest, most = index, common
+        if common > 0 and common >= _SPANNED * min(right - left, cell.right - cell.left):
+            spanned.append(index)
+        if left > cell.right:
+            break
     if len(spanned) > 1:
         return None
-    return spanned[0] if spanned else max(range(len(columns)), key=common.__getitem__)
+    return spanned[0] if spanned else nearest
