@@ -177,6 +177,7 @@ def test_words_broken_at_line_ends_are_whole(tmp_path: Path) -> None:
         ("Über\u2010\nraschung!", "Überraschung!"),
         ("(“exam-\nples”) end", "(“examples”)\nend"),
         ("hy-\nphena-\ntion works", "hyphenation\nworks"),
+        ("weight\t4\tlong-\nterm\t5\tshort", "weight\t4\tlong-\nterm\t5\tshort"),
     ],
 )
 def test_rejoining(broken: str, whole: str) -> None:

@@ -144,7 +144,7 @@ def _carry(above: list[str], line: str, words: _Words) -> str | None:
 
 
 def _continues(above: str, line: str) -> bool:
-    return above.endswith(_HYPHENS) and line[:1].islower()
+    return above.endswith(_HYPHENS) and line[:1].islower() and "\t" not in above + line  # rows of tables stay apart
 
 
 def _whole_word(broken: str, rest: str, words: _Words) -> str | None:
