@@ -29,7 +29,8 @@ class Section:
 @dataclass(frozen=True, slots=True)
 class Content:
     """The large part of a document. text: decoded text, line ends as "\\n". pages: pages with text, in order; empty if the format
-    has none. sections: sections by ascending start; empty if the format has none."""
+    has none. If the notes of a page follow a sentence that ends on the next page, both have two spans. sections: sections by
+    ascending start; empty if the format has none."""
 
     text: str
     pages: tuple[PageSpan, ...] = ()

@@ -62,7 +62,9 @@ def pages_of(document: Document, start: int, end: int) -> tuple[int, int] | None
     """
     if not document.pages or start > document.pages[-1].end:
         return None
-    return _page_of(document, start), _page_of(document, max(start, end - 1))
+    first, last = (bisect_right(document.pages, at, key=lambda page: page.start) for at in (start, max(start, end - 1)))
+    numbers = [page.number for page in document.pages[max(first - 1, 0) : max(last, 1)]]
+    return min(numbers), max(numbers)
 
 
 def section_of(document: Document, start: int, end: int) -> Section | None:
@@ -72,8 +74,3 @@ def section_of(document: Document, start: int, end: int) -> Section | None:
         return document.sections[following - 1]
     first = document.sections[0] if document.sections else None
     return first if first is not None and first.start < end else None
-
-
-def _page_of(document: Document, offset: int) -> int:
-    following = bisect_right(document.pages, offset, key=lambda page: page.start)
-    return document.pages[max(following - 1, 0)].number

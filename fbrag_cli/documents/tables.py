@@ -23,6 +23,7 @@ _MAX_HEADER = 600  # characters; a longer row would crowd out what it names
 _SAMPLE = 20  # rows that say how many columns a table has, among which the header is
 _MIN_LINES = 10  # of a text that is a table by its lines alone
 _MIN_ROWS = 3  # of a table that has a header
+_MAX_BETWEEN = 3  # lines between the rows of a PDF's table, on two pages
 _CSV = (".csv", ".tsv")
 _SEPARATORS = {"\t": 1, ";": 2, "|": 2, ",": 3}  # with the fewest in each line of a such a text
 _ROWS = re.compile(r"(?:^[^\n]*\t[^\n]*(?:\n|\Z))+", re.MULTILINE)
@@ -69,6 +70,8 @@ def form_of(document: Document) -> str:
 
     It belongs into the key of what is cached of a text and its headers: the same text has other tables in another format.
     """
+    if document.media_type == "application/pdf":
+        return "pages"
     if document.media_type.endswith(_SHEETS):
         return "sheets"
     if document.media_type.endswith(_LAID_OUT):
@@ -129,9 +132,34 @@ def _tables(text: str, form: str, starts: tuple[int, ...]) -> tuple[Table, ...]:
         case "rows":  # in which only cells are separated by tabs
             rows = _ROWS.finditer(text) if "\t" in text else ()
             return tuple(table for each in rows for table in _table(text, *each.span()))
+        case "pages":
+            return tuple(_of_pages(text)) if "\t" in text else ()
         case "pipes":
             return tuple(_of_pipes(text))
     return tuple(_of_lines(text, form == "csv"))
+
+
+def _of_pages(text: str) -> Iterator[Table]:
+    """Yield the tables of a PDF, whose rows have tabs. Headers and footers of pages may lie between the rows of one."""
+    table = None
+    for rows in _ROWS.finditer(text):
+        found = next(_table(text, *rows.span()), None)
+        if table is not None and text.count("\n", table.end, rows.start()) <= _MAX_BETWEEN and not _is_new(text, found):
+            table = table._replace(end=rows.end())
+            continue
+        if table is not None:
+            yield table
+        table = found
+    if table is not None:
+        yield table
+
+
+def _is_new(text: str, table: Table | None) -> bool:
+    if table is None:
+        return False
+    lines = islice(_lines(text, table.start, table.end), _MIN_ROWS)
+    below = [cell for line in lines for cell in _cells(text[slice(*line)], "\t")]
+    return differs_from(_cells(table.header, "\t"), below)
 
 
 def _of_pipes(text: str) -> Iterator[Table]:
@@ -183,7 +211,7 @@ def _table(text: str, start: int, end: int, separator: str = "\t") -> Iterator[T
     if widest < 2 or len(rows) < _MIN_ROWS:
         return
     first, last, cells = next(row for row in rows if len(row[2]) >= max(2, 0.6 * widest))
-    names = sum(map(_is_name, cells))
+    names = sum(map(is_name, cells))
     if last - first <= _MAX_HEADER and names >= 0.75 * len(cells) and not all(map(_YEAR.fullmatch, cells)):
         header = text[first:last]
         yield Table(last + 1, end, header, _apart(header, separator) if separator.strip() else header)
@@ -208,6 +236,13 @@ def _lines(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
         start = last + 1
 
 
-def _is_name(cell: str) -> bool:
-    """Return whether a cell can name a column: it has a letter and does not begin with a digit, or it is a year."""
+def is_name(cell: str) -> bool:
+    """Return whether a cell, not empty, can name a column: it has a letter and does not begin with a digit, or it is a year."""
     return bool(_YEAR.fullmatch(cell)) or (not cell[0].isdecimal() and any(map(str.isalpha, cell)))
+
+
+def differs_from(header: Sequence[str], below: Sequence[str]) -> bool:
+    """Return whether a row of names is surely a header: cells below it begin with digits, and none of its own do but years."""
+    if not any(cell[0].isdecimal() for cell in header):
+        return any(cell[0].isdecimal() for cell in below)
+    return not all(map(is_name, below))

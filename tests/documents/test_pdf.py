@@ -177,6 +177,7 @@ def test_words_broken_at_line_ends_are_whole(tmp_path: Path) -> None:
         ("Über\u2010\nraschung!", "Überraschung!"),
         ("(“exam-\nples”) end", "(“examples”)\nend"),
         ("hy-\nphena-\ntion works", "hyphenation\nworks"),
+        ("weight\t4\tlong-\nterm\t5\tshort", "weight\t4\tlong-\nterm\t5\tshort"),
     ],
 )
 def test_rejoining(broken: str, whole: str) -> None:
@@ -208,6 +209,43 @@ def test_signs_of_repetition_and_numbers_are_no_garbled_text(text: str) -> None:
     assert is_garbled(text + "".join("жあ" for _ in text))
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "/G21/G22/G23/G24/G2A/G31 /G44/G45/G46/G50",
+        "/g1 /g22 /g3 /g4 /g57",
+        "(cid:12)(cid:13)(cid:4) (cid:99)",
+        "uni0041uni0042uni00E4 uni0043",
+        "/uni0041/uni0042 /uni0043/uni00e9",
+    ],
+)
+def test_names_of_glyphs_are_garbled_text(tmp_path: Path, line: str) -> None:
+    garbled = b"\n".join([line.encode().replace(b"(", b"\\(").replace(b")", b"\\)")] * 9)
+    document = load(written(tmp_path, pdf(garbled, b"The next meeting is on 7 April.")))
+    (warning,) = document.warnings
+    assert "much of page 1 is garbled" in warning
+    assert "ocrmypdf --force-ocr" in warning
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The paths are /usr/lib3/x86/v2, /a1/b2/c3 and /v1/users/v2.",
+        "A united university of unicorns uses unicode; uni and union.",
+        "A page that names (cid:12) once, among many other words that can be read by everyone who reads them.",
+    ],
+)
+def test_paths_and_words_are_no_names_of_glyphs(text: str) -> None:
+    assert not is_garbled(text)
+
+
+def test_text_made_to_be_slow_to_judge() -> None:
+    before = process_time()
+    for unit in ("/G1", "/AAAAA", "/G1 ", "uni0041", "uni004", "(cid:", "(cid:1)", "/", "uni0041 "):
+        is_garbled(unit * 1_000_000)
+    assert process_time() - before < 5
+
+
 # Fonts
 
 
@@ -219,6 +257,49 @@ def test_fonts_of_one_name_are_not_mixed_up(tmp_path: Path) -> None:
     tree = b"<</Type/Pages/Count %d/Kids[%b]>>" % (len(fonts), kids)
     data = pdf_of_objects(CATALOG, tree, FONT, other, shown(b"\001"), *(page % font for font in fonts))
     assert load(written(tmp_path, data)).text.split("\n") == ["fi", "a", "fi", "a", "fi"]
+
+
+# Raised and lowered digits
+
+
+def with_rise(before: bytes, piece: bytes, after: bytes, rise: int = 4, size: int = 7) -> bytes:
+    shift = b"(%b) Tj /F1 %d Tf %d Ts (%b) Tj 0 Ts /F1 11 Tf (%b) Tj ET" % (before, size, rise, piece, after)
+    return b"BT /F1 11 Tf 72 700 Td " + shift
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        (with_rise(b"The deposit is 250", b"1", b" euros."), "The deposit is 250^1 euros."),
+        (with_rise(b"It holds 4 x 10", b"6", b" litres."), "It holds 4 x 10^6 litres."),
+        (with_rise(b"It was a fine year.", b"12", b" Later"), "It was a fine year.^12 Later"),
+        (with_rise(b"(as he said)", b"3", b""), "(as he said)^3"),
+        (with_rise(b"It has 20 m", b"2", b" of floor."), "It has 20 m2 of floor."),
+        (with_rise(b"an area of 7 km", b"2", b" of it"), "an area of 7 km2 of it"),
+        (with_rise(b"on the 1", b"st", b" of May"), "on the 1st of May"),
+        (with_rise(b"for all", b"5", b" of them"), "for all5 of them"),
+        (with_rise(b"It is 25", b"0", b" euros.", rise=0), "It is 250 euros."),
+        (with_rise(b"It is 25", b"0", b" euros.", rise=4, size=11), "It is 250 euros."),
+        (with_rise(b"It is 250 ", b"1", b" euros."), "It is 250 1 euros."),
+        (with_rise(b"H", b"2", b"O and CO2", rise=-3), "H2O and CO2"),
+        (with_rise(b"written in 2011", b"15", b"ya.", rise=-3), "written in 2011_15ya."),
+        (
+            b"BT /F1 11 Tf 72 700 Td (in 1962) Tj /F1 7 Tf 40 4 Td (2) Tj /F1 11 Tf 6 -4 Td (and later) Tj ET",
+            "in 1962^2 and later",
+        ),
+        (b"BT /F1 1 Tf 11 0 0 11 72 700 Tm (in 1962) Tj 7 0 0 7 108 704 Tm (2) Tj ET", "in 1962^2"),
+    ],
+)
+def test_a_raised_digit_is_no_part_of_a_number(tmp_path: Path, content: bytes, text: str) -> None:
+    document = load(written(tmp_path, pdf_of_contents(stream(content))))
+    assert " ".join(document.text.split()) == text
+
+
+def test_a_line_goes_on_after_a_raised_piece(tmp_path: Path) -> None:
+    high = b"BT /F1 11 Tf 72 700 Td (a volume of 10) Tj 68.5 7 Td /F1 7 Tf (6) Tj /F1 11 Tf 7 -7 Td (litres) Tj ET"
+    contents = (with_rise(b"It is 250", b"1", b" euros."), with_rise(b"in 1962", b"2,3", b", later"), high)
+    document = load(written(tmp_path, pdf_of_contents(*map(stream, contents))))
+    assert document.text.split("\n") == ["It is 250^1 euros.", "in 1962^2,3, later", "a volume of 10^6 litres"]
 
 
 # Passwords

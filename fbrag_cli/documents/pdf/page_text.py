@@ -7,6 +7,7 @@ import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 SOFT_HYPHEN = "\u00ad"
 _HYPHENS = ("-", "\u2010", SOFT_HYPHEN)
@@ -20,18 +21,33 @@ _LONGEST = 60  # characters; longer is no word
 _CONJUNCTIONS = frozenset({"and", "or", "und", "oder"})
 
 
+class Cell(NamedTuple):
+    """A part of a line that has more room on its sides than there is between words. left, right: its edges, in points."""
+
+    left: float
+    right: float
+    text: str
+
+
 @dataclass(frozen=True, slots=True)
 class PageLines:
     """The lines of a page in reading order, without line ends, and without blank lines.
 
     heights: distance of each line's baseline above the page's lower edge, in points; nan if it is unknown or the text is not
-    upright. height: height of the page, in points. cut: whether text that lies outside of the page was left out.
+    upright. height: height of the page, in points. sizes: size of each line's font, in points. cells: the parts of each line, one
+    if it has no gaps, none if it is not upright. Both are empty if they are unknown. cut: whether text that lies outside of the
+    page was left out. hidden: whether text that the page does not show was left out. unseen: whether most of its text is hidden,
+    and was read.
     """
 
     lines: tuple[str, ...] = ()
     heights: tuple[float, ...] = ()
     height: float = 0.0
+    sizes: tuple[float, ...] = ()
+    cells: tuple[tuple[Cell, ...], ...] = ()
     cut: bool = False
+    hidden: bool = False
+    unseen: bool = False
 
 
 def rejoin_words(pages: Sequence[str], apart: Collection[int] = ()) -> list[str]:
@@ -128,7 +144,7 @@ def _carry(above: list[str], line: str, words: _Words) -> str | None:
 
 
 def _continues(above: str, line: str) -> bool:
-    return above.endswith(_HYPHENS) and line[:1].islower()
+    return above.endswith(_HYPHENS) and line[:1].islower() and "\t" not in above + line  # rows of tables stay apart
 
 
 def _whole_word(broken: str, rest: str, words: _Words) -> str | None:
@@ -161,6 +177,10 @@ def _break(broken: str, rest: str) -> _Break | None:
 
 
 _NO_LETTERS = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f\ue000-\uf8ff\ufffd]")
+_GLYPHS = re.compile(  # names and numbers of glyphs: "/G21/G22", "(cid:12)(cid:13)", "uni0041uni0042", "/uni0041"
+    r"(/[A-Za-z]{1,5})[0-9]{1,5}(?: ?\1[0-9]{1,5})+|\(cid:[0-9]{1,5}\)"
+    r"|/?(?<![0-9A-Za-z])(?:uni[0-9A-Fa-f]{4}[ /]?)+(?![0-9A-Za-z])"
+)
 _FOREIGN = re.compile(r"[^\W\d_\x00-\u024f]+")  # letters outside of the Latin alphabet
 _MOST = 0.1  # of the characters that are not white space
 _ENOUGH = 20_000  # characters of a page that are looked at
@@ -173,10 +193,12 @@ _WITH_ANY = frozenset("GREEK LATIN MODIFIER MATHEMATICAL SCRIPT MICRO OHM ANGSTR
 
 
 def is_garbled(text: str) -> bool:
-    """Return whether more than a tenth of a page cannot be read: characters without meaning, and words that mix scripts."""
+    """Return whether more than a tenth of a page cannot be read: characters without meaning, names of glyphs in place of letters,
+    and words that mix scripts."""
     text = text[:_ENOUGH]
     mixed = (word for word in _FOREIGN.findall(text) if len(set(map(_script, word)) - {""}) > 1)
-    bad = len(_NO_LETTERS.findall(text)) + sum(map(len, mixed))
+    named = (glyphs[0] for glyphs in _GLYPHS.finditer(text))
+    bad = len(_NO_LETTERS.findall(text)) + sum(len("".join(each.split())) for each in named) + sum(map(len, mixed))
     return bad > _MOST * len("".join(text.split()))
 
 

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import logging
-import re
 import warnings
 from collections.abc import Callable
 from contextlib import closing, suppress
-from ctypes import byref, c_double
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from io import BytesIO
 from itertools import islice
-from math import cos, nan
+from math import nan
 from typing import TYPE_CHECKING
 
-from fbrag_cli.documents.decoding.encoding import without_surrogates
 from fbrag_cli.documents.pdf.annotations import Annotations, file_name, read_annotations
 from fbrag_cli.documents.pdf.page_ranges import PageRange, numbers_within
-from fbrag_cli.documents.pdf.page_text import SOFT_HYPHEN, PageLines
+from fbrag_cli.documents.pdf.page_text import PageLines
 from fbrag_cli.documents.source import Source
 from fbrag_cli.errors import FbragError
 from fbrag_cli.text.printable import one_line
@@ -27,15 +24,13 @@ if TYPE_CHECKING:
     from pypdf import PdfReader
     from pypdfium2 import PdfDocument, PdfPage
 
+    from fbrag_cli.documents.pdf.hidden_text import HiddenText
+
 _LONGEST_REASON = 120  # characters
 _MAX_EMBEDDED = 1_000
-_UPRIGHT = 0.9995  # cosine of the angle of a letter
 _BLEED = 12.0  # points
 _FEWEST = 0.25  # share of a page's letters that lie on the page, if its box can be trusted
-_MAX_CHARACTERS = 5_000_000
-
-_MARK = "\ufffe"  # PDFium writes it for the hyphen of a word that is broken at a line's end, and for a glyph without a letter
-_LINE = re.compile(rf"[^\r\n{_MARK}]*[^\s{_MARK}]{_MARK}?")
+_MIN_SHOWN = 0.5  # share of a page's words, if what is found hidden is left out
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +108,12 @@ class PageReader:
         return numbers_within(self._ranges, len(self._pdf), self._source)
 
     @cached_property
+    def _hidden_text(self) -> HiddenText:
+        from fbrag_cli.documents.pdf.hidden_text import HiddenText
+
+        return HiddenText()
+
+    @cached_property
     def _pypdf(self) -> PdfReader:
         from pypdf import PdfReader
 
@@ -141,7 +142,7 @@ class PageReader:
     def _read(self, number: int) -> ReadPage:
         try:
             with closing(self._pdf[number - 1]) as page:
-                lines, annotated = _lines(page), _is_annotated(page)
+                lines, annotated = _lines(page, self._hidden_text.on), _is_annotated(page)
         except Exception as error:
             return ReadPage(number, failure=reason(error))
         found = Annotations()
@@ -154,52 +155,29 @@ class PageReader:
         return ReadPage(number, lines, below, comments=found.comments, files=found.files)
 
 
-class PageTooLargeError(Exception):
-    """A page has too much text."""
+def _lines(page: PdfPage, hidden_on: Callable[[PdfPage], frozenset[int]]) -> PageLines:
+    """Return the lines of a page, without blank ones. hidden_on: as `HiddenText.on`.
 
-
-def _lines(page: PdfPage) -> PageLines:
-    """Return the lines of a page, without blank ones. Raises PageTooLargeError, and PdfiumError for a damaged page."""
-    from pypdfium2 import raw
+    Raises PageTooLargeError, and PdfiumError for a damaged page.
+    """
+    # Loads PDFium, which only the child does.
+    from fbrag_cli.documents.pdf.letters import Letters, letter_ends
 
     left, lower, right, upper = map(float, page.get_bbox())
-    with closing(page.get_textpage()) as letters:
-        if letters.count_chars() > _MAX_CHARACTERS:
-            raise PageTooLargeError(f"it has more than {_MAX_CHARACTERS:,} characters")
-
-        def index(position: int) -> int:
-            return int(raw.FPDFText_GetCharIndexFromTextIndex(letters, position))
-
-        def place(position: int) -> tuple[float, float]:
-            x, y = c_double(nan), c_double(nan)
-            raw.FPDFText_GetCharOrigin(letters, index(position), byref(x), byref(y))
-            return x.value, y.value
+    with closing(page.get_textpage()) as textpage:
+        letters = Letters(textpage)
+        whole = letters.text
 
         def on_page(position: int) -> bool:
-            x, y = place(position)
+            x, y = letters.origin(position)
             return bool(left - _BLEED < x < right + _BLEED and lower - _BLEED < y < upper + _BLEED)
 
-        def height(position: int) -> float:
-            upright = cos(raw.FPDFText_GetCharAngle(letters, index(position))) > _UPRIGHT
-            return place(position)[1] - lower if upright else nan
-
-        def mark(found: re.Match[str]) -> str:
-            return _MARK if raw.FPDFText_IsHyphen(letters, index(found.start())) == 1 else "\ufffd"
-
-        # PDFium counts positions in units of UTF-16.
-        units = letters.get_text_range(errors="surrogatepass").encode("utf-16-le", "surrogatepass")
-        whole = re.sub(_MARK, mark, "".join(map(chr, memoryview(units).cast("H"))))
-        text = whole if all(on_page(end) for begin_end in _ends(whole) for end in begin_end) else _inside(whole, on_page)
-        heights = tuple(height(begin) for begin, _ in _ends(text))
-    lines = (without_surrogates(line[0].strip().replace(_MARK, "-")) for line in _LINE.finditer(text))
-    # `rejoin_words` uses a soft hyphen at the end of a line.
-    clean = tuple(line[:-1].replace(SOFT_HYPHEN, "") + line[-1:] for line in lines)
-    return PageLines(clean, heights, upper - lower, cut=text != whole)
-
-
-def _ends(text: str) -> list[tuple[int, int]]:
-    """Return the positions of the first and the last letter of each line."""
-    return [(line.end() - len(line[0].lstrip()), line.end() - 1) for line in _LINE.finditer(text)]
+        text = whole if all(on_page(end) for begin_end in letter_ends(whole) for end in begin_end) else _inside(whole, on_page)
+        hidden = hidden_on(page)
+        shown = _without(text, lambda position: letters.address(position) in hidden) if hidden else text
+        is_unseen = len(shown.split()) < _MIN_SHOWN * len(text.split())
+        lines = letters.lines(text if is_unseen else shown, lower)
+    return replace(lines, height=upper - lower, cut=text != whole, hidden=shown != text and not is_unseen, unseen=is_unseen)
 
 
 def _inside(text: str, on_page: Callable[[int], bool]) -> str:
@@ -207,11 +185,14 @@ def _inside(text: str, on_page: Callable[[int], bool]) -> str:
 
     If hardly any letter lies on the page, its box is not trusted, and the text stays as it is.
     """
-    places = [position for position, letter in enumerate(text) if not letter.isspace()]
-    outside = {position for position in places if not on_page(position)}
-    if len(places) - len(outside) < _FEWEST * len(places):
-        return text
-    return "".join(" " if position in outside else letter for position, letter in enumerate(text))
+    inside = _without(text, lambda position: not on_page(position))
+    n_letters = len("".join(text.split()))
+    return text if len("".join(inside.split())) < _FEWEST * n_letters else inside
+
+
+def _without(text: str, is_out: Callable[[int], bool]) -> str:
+    """Return the text with spaces for some of its letters."""
+    return "".join(" " if not letter.isspace() and is_out(position) else letter for position, letter in enumerate(text))
 
 
 def _is_annotated(page: PdfPage) -> bool:

@@ -15,6 +15,8 @@ from time import monotonic
 from typing import Any, cast
 
 from fbrag_cli.documents.document import Content, Extracted, PageSpan
+from fbrag_cli.documents.pdf.columns import with_columns
+from fbrag_cli.documents.pdf.footnotes import count_notes, end_of_sentence
 from fbrag_cli.documents.pdf.page_ranges import PageRange, format_ranges, numbers_within
 from fbrag_cli.documents.pdf.page_text import is_garbled, rejoin_words
 from fbrag_cli.documents.pdf.pages import Opened, PageReader, ReadPage, damaged
@@ -91,33 +93,61 @@ def _document(source: Source, opened: Opened | Failure) -> Opened:
 
 def _joined(source: Source, pages: Sequence[ReadPage], document: Opened) -> Extracted:
     written = [page for page in pages if page.lines.lines]
-    parts = without_running_lines([page.number for page in written], [page.lines for page in written])
-    bodies = rejoin_words(["\n".join(part.body) for part in parts], _apart(pages))
-    texts = [
-        "\n".join((*part.above, body, *part.below, *page.below)) for page, part, body in zip(written, parts, bodies, strict=True)
-    ]
-    spans: list[PageSpan] = []
-    start = 0
-    for page, text in zip(written, texts, strict=True):
-        spans.append(PageSpan(page.number, start, start + len(text)))
-        start += len(text) + 1
-    text = "\n".join(texts)
+    text, spans = _joined_text(written, _apart(pages))
     skipped = tuple(page.number for page in pages if not page.lines.lines)
     failures = {page.number: page.failure for page in pages if page.failure}
-    garbled = [page.number for page, text in zip(written, texts, strict=True) if is_garbled(text)]
+    unseen = [page.number for page in pages if page.lines.unseen]
+    garbled = [page.number for page in written if is_garbled("\n".join(page.lines.lines))]
     return Extracted(
-        Content(text, tuple(spans)),
+        Content(text, spans),
         "application/pdf",
         skipped_pages=skipped,
-        warnings=tuple(_warnings(source, document, garbled, skipped, failures)),
+        warnings=tuple(_warnings(source, document, garbled, unseen, skipped, failures)),
         left_out=tuple(_left_out(document, pages)),
         comments=tuple(comment for page in pages for comment in page.comments),
     )
 
 
+def _joined_text(pages: Sequence[ReadPage], apart: set[int]) -> tuple[str, tuple[PageSpan, ...]]:
+    """Return the text of the pages, and where each is. apart: indices of pages that do not continue the page before."""
+    # 1. Tables get their columns; running lines go; notes are kept apart from a sentence that they would interrupt.
+    lines = with_columns([page.lines for page in pages])
+    parts = without_running_lines([page.number for page in pages], lines)
+    n_notes = count_notes(lines, parts, apart)
+    bodies = ["\n".join(part.body[: len(part.body) - n]) for part, n in zip(parts, n_notes, strict=True)]
+    notes = ["\n".join(part.body[len(part.body) - n :]) for part, n in zip(parts, n_notes, strict=True)]
+    whole = rejoin_words([*bodies, *notes], apart | {len(bodies) + index for index in range(len(notes))})
+    bodies, notes = whole[: len(bodies)], whole[len(bodies) :]
+
+    # 2. Notes follow the end of the sentence, which is on the next page.
+    pieces: list[tuple[int, str]] = []
+    carried: tuple[int, str] | None = None  # number of the page before, and its end from the notes on
+    for page, part, body, note in zip(pages, parts, bodies, notes, strict=True):
+        above = part.above
+        if carried is not None:
+            if end := end_of_sentence(body):
+                pieces.append((page.number, "\n".join((*above, body[:end]))))
+                above, body = (), body[end:].lstrip()
+            pieces.append(carried)
+        if note:
+            carried = page.number, "\n".join((note, *part.below, *page.below))
+            pieces.append((page.number, "\n".join((*above, body))))
+        else:
+            carried = None
+            pieces.append((page.number, "\n".join((*above, body, *part.below, *page.below))))
+    spans: list[PageSpan] = []
+    start = 0
+    for number, text in pieces:
+        spans.append(PageSpan(number, start, start + len(text)))
+        start += len(text) + 1
+    return "\n".join(text for _, text in pieces), tuple(spans)
+
+
 def _left_out(document: Opened, pages: Sequence[ReadPage]) -> Iterator[str]:
     if cut := [page.number for page in pages if page.lines.cut]:
         yield f"text outside of {_pages(cut)}"
+    if hidden := [page.number for page in pages if page.lines.hidden]:
+        yield f"hidden text on {_pages(hidden)}"
     names = dict.fromkeys((*document.files, *(name for page in pages for name in page.files)))
     if names:
         yield counted_names(names, "embedded file")
@@ -138,7 +168,12 @@ def _apart(pages: Sequence[ReadPage]) -> set[int]:
 
 
 def _warnings(
-    source: Source, document: Opened, garbled: Sequence[int], skipped: Sequence[int], failures: Mapping[int, str]
+    source: Source,
+    document: Opened,
+    garbled: Sequence[int],
+    unseen: Sequence[int],
+    skipped: Sequence[int],
+    failures: Mapping[int, str],
 ) -> Iterator[str]:
     if document.portfolio:
         yield f"{source.name} is a portfolio: its documents lie inside it, and only its cover is read; save them in a PDF viewer"
@@ -149,6 +184,8 @@ def _warnings(
         yield f"{source.name}: no text on {_pages(blank)}; if they are scans, ocrmypdf gives them text"
     if garbled:
         yield f"{source.name}: much of {_pages(garbled)} is garbled (a font has no table of letters); ocrmypdf --force-ocr"
+    if unseen:
+        yield f"{source.name}: most of the text on {_pages(unseen)} is hidden; it is read"
 
 
 def _no_text(source: Source, pages: Sequence[ReadPage], n_pages: int) -> FbragError:

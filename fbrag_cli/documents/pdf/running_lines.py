@@ -46,11 +46,13 @@ _COUNTING = re.compile(rf"{_PAGE}|\b(?:of|von|de|sur|di|van|из|z)\b|第|页|�
 
 @dataclass(frozen=True, slots=True)
 class PageParts:
-    """The lines of a page. above, below: running lines at its begin and end that stay. body: all other lines, at least one."""
+    """The lines of a page. above, below: running lines at its begin and end that stay. body: all other lines, at least one, of
+    which `first` is the first one's index on the page."""
 
     above: tuple[str, ...]
     body: tuple[str, ...]
     below: tuple[str, ...]
+    first: int = 0
 
 
 def without_running_lines(numbers: Sequence[int], pages: Sequence[PageLines]) -> list[PageParts]:
@@ -205,4 +207,4 @@ def _parts(page: PageLines, running: _Running, kept: set[tuple[int, int]], index
     def stays(begin: int, end: int) -> tuple[str, ...]:
         return tuple(page.lines[line] for line in range(begin, end) if (index, line) in kept)
 
-    return PageParts(stays(0, first), page.lines[first : last + 1], stays(last + 1, len(page.lines)))
+    return PageParts(stays(0, first), page.lines[first : last + 1], stays(last + 1, len(page.lines)), first)

@@ -1,0 +1,160 @@
+"""`Letters`: the text of a page with the place of each letter, as PDFium finds them, and its lines."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from ctypes import byref, c_double
+from functools import cached_property
+from math import cos, hypot, nan
+from typing import TYPE_CHECKING, Any
+
+from pypdfium2 import raw
+
+from fbrag_cli.documents.decoding.encoding import without_surrogates
+from fbrag_cli.documents.pdf.hidden_text import address
+from fbrag_cli.documents.pdf.page_text import SOFT_HYPHEN, Cell, PageLines
+
+if TYPE_CHECKING:
+    from pypdfium2 import PdfTextPage
+
+_MAX_CHARACTERS = 5_000_000
+_UPRIGHT = 0.9995  # cosine of the angle of a letter
+_WIDE = 0.55  # width of a letter, in sizes of its font, from which on a line may have gaps
+_GAP = 1.0  # between two cells, in sizes of the font
+_SMALLER = 0.85  # size of a raised or lowered piece, in sizes of what it follows
+_RISE = 0.1  # of its baseline, in these sizes
+_TOUCHING = 1.0  # distance from what it follows
+_SPACE = 0.15
+
+_MARK = "\ufffe"  # PDFium writes it for the hyphen of a word that is broken at a line's end, and for a glyph without a letter
+_LINE = re.compile(rf"[^\r\n{_MARK}]*[^\s{_MARK}]{_MARK}?")
+_DIGIT_AFTER = re.compile(r"""[0-9.,;:!?)\]"'”’»](?=( |\r\n|)([0-9][^ \r\n]{0,11}))""")
+
+
+class PageTooLargeError(Exception):
+    """A page has too much text."""
+
+
+class Letters:
+    """The letters of a page, by their position in its text.
+
+    text: with `\\ufffe` for the hyphen of a word that is broken at a line's end. A character beyond U+FFFF has two positions.
+    """
+
+    def __init__(self, textpage: PdfTextPage) -> None:
+        """Raises PageTooLargeError."""
+        if textpage.count_chars() > _MAX_CHARACTERS:
+            raise PageTooLargeError(f"it has more than {_MAX_CHARACTERS:,} characters")
+        self._page = textpage
+        self._numbers = [c_double() for _ in range(4)]
+        self._to_numbers = tuple(map(byref, self._numbers))
+
+    @cached_property
+    def text(self) -> str:
+        def mark(found: re.Match[str]) -> str:
+            return _MARK if raw.FPDFText_IsHyphen(self._page, self._index(found.start())) == 1 else "\ufffd"
+
+        # PDFium counts positions in units of UTF-16.
+        units = self._page.get_text_range(errors="surrogatepass").encode("utf-16-le", "surrogatepass")
+        return re.sub(_MARK, mark, "".join(map(chr, memoryview(units).cast("H"))))
+
+    def origin(self, position: int) -> tuple[float, float]:
+        """Return the place of a letter on its baseline; nan if it is unknown."""
+        x, y = self._numbers[:2]
+        x.value = y.value = nan
+        raw.FPDFText_GetCharOrigin(self._page, self._index(position), *self._to_numbers[:2])
+        return x.value, y.value
+
+    def address(self, position: int) -> int:
+        """Return the address of the text object to which a letter belongs; 0 for white space that PDFium has added."""
+        return address(raw.FPDFText_GetTextObject(self._page, self._index(position)))
+
+    def lines(self, text: str, lower: float) -> PageLines:
+        """Return the lines that are not blank of this text, or of it with spaces for some letters. lower: edge of the page."""
+        signs = self._signs(text)
+        letters: Any = list(text) if signs else text
+        for position, sign in signs.items():
+            letters[position] = sign
+        # Where PDFium ends a line around a raised piece, the line goes on.
+        whole = {position for position in signs if text[position] in "\r\n"}
+        text = "".join(" " if position in whole else letter for position, letter in enumerate(text)) if whole else text
+        ends = letter_ends(text)
+        lines, heights, sizes, cells = [], [], [], []
+        for begin, end in ends:
+            line = _clean("".join(letters[begin : end + 1]))
+            upright = cos(raw.FPDFText_GetCharAngle(self._page, self._index(begin))) > _UPRIGHT
+            middle = next(at for at in range((begin + end) // 2, end + 1) if not text[at].isspace())
+            size = self._size(middle)
+            lines.append(line)
+            heights.append(self.origin(begin)[1] - lower if upright else nan)
+            sizes.append(size)
+            cells.append(tuple(self._cells(text, letters, begin, end, size)) if upright else ())
+        return PageLines(tuple(lines), tuple(heights), sizes=tuple(sizes), cells=tuple(cells))
+
+    def _index(self, position: int) -> int:
+        return int(raw.FPDFText_GetCharIndexFromTextIndex(self._page, position))
+
+    def _sides(self, position: int) -> tuple[float, float]:
+        """Return the left and right edge of a letter."""
+        raw.FPDFText_GetCharBox(self._page, self._index(position), *self._to_numbers)
+        return self._numbers[0].value, self._numbers[1].value
+
+    def _size(self, position: int) -> float:
+        """Return the size of a letter's font, as it is drawn."""
+        index, matrix = self._index(position), raw.FS_MATRIX()
+        raw.FPDFText_GetMatrix(self._page, index, byref(matrix))
+        return float(raw.FPDFText_GetFontSize(self._page, index) * hypot(matrix.c, matrix.d))
+
+    def _cells(self, text: str, letters: Any, begin: int, end: int, size: float) -> Iterator[Cell]:
+        """Yield the parts of a line between which there is more room than between words."""
+        left, right = self._sides(begin)[0], self._sides(end)[1]
+        start = begin
+        if right - left > _WIDE * size * (end - begin + 1):
+            for space in re.finditer(r"\s+", text[begin:end]):
+                before, after = begin + space.start() - 1, begin + space.end()
+                (_, near), (far, _) = self._sides(before), self._sides(after)
+                if far - near > _GAP * size:
+                    yield Cell(left, near, _clean("".join(letters[start : before + 1])))
+                    start, left = after, far
+        yield Cell(left, right, _clean("".join(letters[start : end + 1])))
+
+    def _signs(self, text: str) -> dict[int, str]:
+        """Return what to write for digits that are raised or lowered, and for what PDFium adds around them, by position.
+
+        Otherwise 10^6 would be 106, and a note's number would become a part of the number before it.
+        """
+        signs: dict[int, str] = {}
+        for found in _DIGIT_AFTER.finditer(text):
+            before, digit = found.start(), found.end() + len(found[1])
+            if self.address(before) == self.address(digit):
+                continue
+            size, (_, near), (far, _) = self._size(before), self._sides(before), self._sides(digit)
+            baseline = self.origin(before)[1]
+            rise = self.origin(digit)[1] - baseline
+            if self._size(digit) > _SMALLER * size or abs(rise) < _RISE * size or abs(far - near) > _TOUCHING * size:
+                continue
+            if rise < 0 and not text[digit - 1].isdecimal():  # CO2 stays a word
+                continue
+            if found[1] and not raw.FPDFText_IsGenerated(self._page, self._index(digit - 1)):
+                continue
+            signs |= dict.fromkeys(range(found.end(), digit), "")
+            signs[digit] = f"{'^' if rise > 0 else '_'}{text[digit]}"
+            end = digit + len(found[2])
+            if text.startswith("\r\n", end) and end + 2 < len(text):
+                x, y = self.origin(end + 2)
+                room = x - self._sides(end - 1)[1]
+                if abs(y - baseline) < _RISE * size and abs(room) <= _TOUCHING * size:
+                    signs |= {end: "", end + 1: " " if room > _SPACE * size else ""}
+        return signs
+
+
+def letter_ends(text: str) -> list[tuple[int, int]]:
+    """Return the positions of the first and the last letter of each line."""
+    return [(line.end() - len(line[0].lstrip()), line.end() - 1) for line in _LINE.finditer(text)]
+
+
+def _clean(line: str) -> str:
+    """Return a line, or a part of it, as it is read: `rejoin_words` uses a soft hyphen at its end."""
+    line = without_surrogates(line.strip().replace(_MARK, "-").replace("\t", " "))
+    return line[:-1].replace(SOFT_HYPHEN, "") + line[-1:]
