@@ -97,7 +97,7 @@ def _joined(source: Source, pages: Sequence[ReadPage], document: Opened) -> Extr
     skipped = tuple(page.number for page in pages if not page.lines.lines)
     failures = {page.number: page.failure for page in pages if page.failure}
     unseen = [page.number for page in pages if page.lines.unseen]
-    garbled = [page.number for page in written if is_garbled("\n".join(page.lines.lines))]
+    garbled = sorted({span.number for span in spans if is_garbled(text[span.start : span.end])})
     return Extracted(
         Content(text, spans),
         "application/pdf",
