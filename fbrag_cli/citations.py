@@ -7,7 +7,7 @@ raised a chunk count through the chunk's score. Counted here too, they make cita
 
 A citation means proof: its sentence holds what the answer adds to the question, and besides a content word of the question, or a
 name from a sentence with half of the question. Names of the question do not count unless they are half of it. After an answer's
-first sentence a content word of its own does as well.
+first sentence a content word of its own does as well. Among several files, what the answer adds may also be in the file's name.
 """
 
 from __future__ import annotations
@@ -116,13 +116,15 @@ class _Terms:
 
 
 class _Source:
-    """The sentences of a source, and the terms of each."""
+    """The sentences of a source, and the terms of each. named: terms of the name of its file, where there are several; each of
+    its sentences is read below it. held: the terms of all."""
 
     def __init__(self, passage: Passage, languages: Sequence[str]) -> None:
         self.passage, self.text = passage, (text := passage.text)
         self.spans = list(_sentences(text))
         self.terms = [frozenset(terms(text[start:end], languages)) for start, end in self.spans]
-        self.held = frozenset(chain.from_iterable(self.terms))
+        self.named = frozenset(terms(passage.document.label, languages))
+        self.held = self.named.union(*self.terms)
 
     def best(self, weights: Mapping[str, float], among: Iterable[int]) -> tuple[float, int]:
         """Return the support of the sentence that has most of the weighted terms, and its number; 0 and -1 if none has any.
@@ -244,10 +246,10 @@ class _Judge:
         rest = self.asked - sought.new
         least, half = _LEAST * self._weight(sought.new), _LEAST * self._weight(rest)
         if not rest:
-            return [i for i in range(len(source.terms)) if self._weight(sought.new & source.around(i)) >= least]
+            return [i for i in range(len(source.terms)) if self._weight(sought.new & (source.around(i) | source.named)) >= least]
         besides = sought.other_terms | (self.linked_names - sought.new)
         asked = [i for i, own in enumerate(source.terms) if own & besides or self._weight(own & rest) >= half]
-        return [i for i in asked if self._weight(source.terms[i] & sought.new) >= least]
+        return [i for i in asked if self._weight((source.terms[i] | source.named) & sought.new) >= least]
 
     def _weight(self, sought: Iterable[str]) -> float:
         return math.fsum(map(self._idf, sought))  # its result does not depend on the order

@@ -36,8 +36,13 @@ class Passage:
 
     @property
     def text_with_header(self) -> str:
-        """Return the text as models and retrievers read it: below the header of the table in whose rows it begins."""
+        """Return the text as retrievers read it: below the header of the table in whose rows it begins."""
         return _below(header_of(self.document, self.start), self.text)
+
+    @property
+    def text_with_name(self) -> str:
+        """Return the text as models read it: also below the name of its file, where there are several."""
+        return _below(self.document.label, self.text_with_header)
 
     @property
     def n_words(self) -> int:
@@ -120,8 +125,12 @@ def build_corpus(documents: Sequence[Document], chunk_words: int = 300) -> Corpu
 
 
 def fingerprint_of(documents: Sequence[Document], chunk_words: int) -> str:
-    """Return the SHA-256 (hex) over the documents' texts, languages and forms of tables, and the length of chunks."""
-    parts = [chunk_words, *((document.text_sha256, document.language, form_of(document)) for document in documents)]
+    """Return the SHA-256 (hex) over the documents' texts, languages, forms of tables and terms of names, and the length of
+    chunks."""
+    parts = [
+        chunk_words,
+        *((each.text_sha256, each.language, form_of(each), *each.name_terms) for each in documents),
+    ]
     return sha256(json.dumps(parts).encode()).hexdigest()
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fbrag_cli.citations import Citations
-from fbrag_cli.corpus import build_corpus
+from fbrag_cli.corpus import Corpus, build_corpus
 from fbrag_cli.documents.document import Content, Document, Extracted
 from fbrag_cli.methods.ranking import whole_chunks
 from fbrag_cli.query import Collection, Query
@@ -150,10 +150,10 @@ def test_names_and_numbers_of_the_answer_are_marked_outside_the_sentence_too_and
 def test_words_names_and_numbers_that_no_source_has_are_said() -> None:
     trace = trace_of(ROADS, BOX, answer="Captain Silas Wrenn, on 4 May 1894, sealing the boxes with lead.")
     cited = trace.citations
-    assert cited.unsupported_terms == ("Captain Silas", "4", "1894")
-    assert list(answer_of(trace).notes())[-1] == "in no source: Captain Silas, 4, 1894"
-    assert "\n\nin no source: Captain Silas, 4, 1894\n\n" in markdown(answer_of(trace), Layout(context=0))
-    assert as_json.answer(trace, memory_mb=0)["unseen"] == ["Captain Silas", "4", "1894"]
+    assert cited.unsupported_terms == ("Captain Silas", "4 May 1894")
+    assert list(answer_of(trace).notes())[-1] == "in no source: Captain Silas, 4 May 1894"
+    assert "\n\nin no source: Captain Silas, 4 May 1894\n\n" in markdown(answer_of(trace), Layout(context=0))
+    assert as_json.answer(trace, memory_mb=0)["unseen"] == ["Captain Silas", "4 May 1894"]
 
 
 @pytest.mark.parametrize(
@@ -344,3 +344,24 @@ def test_a_second_fact_is_cited_by_the_name_that_the_first_one_gives() -> None:
     cited = trace_of(first, other, second, answer="Mrs. Lavinia Goss", question=question).citations
     assert [claim.sources for claim in cited.claims] == [(3,)]
     assert trace_of(other, second, answer="Mrs. Lavinia Goss", question=question).citations.uncited
+
+
+def test_the_name_of_a_file_supports_an_answer_beside_a_sentence_with_what_was_asked() -> None:
+    trace = trace_of(
+        "Phone: 555-0142. Works at the tannery.", "Phone: 555-0119. Works at the mill.", answer="Orla Finch",
+        question="Whose phone is 555-0142?",
+    )  # fmt: skip
+    assert trace.citations.uncited
+    assert trace.citations.unsupported_terms == ("Orla Finch",)
+    labels = ["People/Orla Finch.md", "People/Ines Varga.md"]
+    named = Corpus(
+        tuple(replace(each, label=label) for each, label in zip(trace.corpus.documents, labels, strict=True)),
+        trace.corpus.spans,
+        300,
+        "",
+    )
+    context = whole_chunks(named, range(2))
+    cited = replace(trace.over(named), selection=replace(trace.selection, context=context)).citations
+    assert [claim.sources for claim in cited.claims] == [(1,)]
+    assert (cited.uncited, cited.unsupported_terms) == (False, ())
+    assert sentences(cited)[0] == "Phone: 555-0142."

@@ -48,8 +48,11 @@ def top_unique_chunks(corpus: Corpus, scores: NDArray[np.float32], n: int) -> di
 
     scores: (n_chunks,). Copies are chunks of the same words, whatever white space is between them, in one file or in several.
     They have the same score, so only chunks that score no lower than the last selected one are compared; where that one scores
-    nothing, the search ends with it.
+    nothing, the search ends with it. Files whose names count give copies other scores: there chunks of as many words as a
+    selected one are compared too.
     """
+    import numpy as np
+
     from fbrag_cli.retrieval.ranking import best
 
     found: dict[str, list[int]] = {}
@@ -59,14 +62,24 @@ def top_unique_chunks(corpus: Corpus, scores: NDArray[np.float32], n: int) -> di
         full = len(found) == n
         if full and (last == 0 or score < last - _SAME * abs(last) or strangers == _MOST_OTHERS):
             break
-        text = " ".join(corpus.chunks[position].text.split())
+        text = _words(corpus, position)
         if text in found:
             found[text].append(position)
         elif not full:
             found[text], last = [position], score
         else:
             strangers += 1
-    return {first: tuple(sorted(copies)) for first, *copies in found.values()}
+    if last > 0 and any(document.name_terms for document in corpus.documents):
+        n_words = corpus.spans[:, 3]
+        known = [position for copies in found.values() for position in copies]
+        lower = (scores > 0) & (scores < last) & np.isin(n_words, n_words[known])
+        for position in best(np.where(lower, scores, 0), min(_MOST_OTHERS, int(lower.sum()))):
+            found.get(_words(corpus, position), []).append(position)
+    return {first: tuple(sorted({*copies})) for first, *copies in found.values()}
+
+
+def _words(corpus: Corpus, position: int) -> str:
+    return " ".join(corpus.chunks[position].text.split())
 
 
 def backward_scores(question: str, tools: Tools) -> NDArray[np.float32]:

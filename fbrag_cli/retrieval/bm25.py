@@ -63,7 +63,7 @@ class BM25:
 
         The terms of the excerpts are counted from their texts, so a few hundred excerpts take milliseconds.
         """
-        counts = [Counter(terms(each.text_with_header, (each.document.language,))) for each in excerpts]
+        counts = [_counted(each) for each in excerpts]
         norms = _norms(np.array([each.total() for each in counts], np.float64))
         totals = np.zeros((len(texts), len(excerpts)))
         for row, text in zip(totals, texts, strict=True):
@@ -128,7 +128,7 @@ class BM25:
 
         The terms of the chunks are counted from their texts, so a few dozen of them take milliseconds.
         """
-        counts = [Counter(terms(each.text_with_header, (each.document.language,))) for each in chunks]
+        counts = [_counted(each) for each in chunks]
         idf = self._weights_of(dict.fromkeys((term for each in counts for term in each), 1))
         tf = np.array([[each[term] for term in idf] for each in counts], np.float64).reshape(len(chunks), len(idf))
         norms = self._norms[[each.position for each in chunks], np.newaxis]
@@ -182,6 +182,11 @@ class BM25:
         if not spoken and len(languages) > 1:
             spoken = detect(text)
         return Counter(terms(text, languages, spoken))
+
+
+def _counted(passage: Passage) -> Counter[str]:
+    """Return the terms of a passage with their counts, with those of its file's name."""
+    return Counter((*terms(passage.text_with_header, (passage.document.language,)), *passage.document.name_terms))
 
 
 def _column(

@@ -87,6 +87,12 @@ def referring_words(language: str) -> frozenset[str]:
 
 
 @cache
+def months_of(language: str) -> tuple[str, ...]:
+    """Return the names of the twelve months in lower case; empty for a language without a list."""
+    return tuple(_text(language, "months").split())
+
+
+@cache
 def yes_and_no() -> frozenset[str]:
     """Return the words for yes and no of all languages, in lower case. They say nothing that a text could hold."""
     return frozenset(word for language in codes() for word in _text(language, "yes_and_no").split())

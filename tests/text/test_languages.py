@@ -12,12 +12,14 @@ from fbrag_cli.text.languages import (
     codes,
     detect,
     foreign_language,
+    months_of,
     name_of,
     resolve,
     sentence,
     stemmer_of,
     stop_words,
 )
+from fbrag_cli.text.words import month_term, term_of
 
 NOTICES = json.loads((Path(__file__).parents[1] / "benchmarks" / "notices.json").read_text(encoding="utf-8"))
 
@@ -87,7 +89,7 @@ def test_every_language_is_complete(code: str) -> None:
     assert stop_words(code) or not needs_words, "words show its language, or are no terms, and there are none"
     assert stemmer_of(code) in ("", *Stemmer.algorithms())
     entry = _languages()[code]
-    lists = ("function_words", "asking_words", "referring_words", "yes_and_no")
+    lists = ("function_words", "asking_words", "referring_words", "yes_and_no", "months")
     assert entry.keys() <= {"name", "stemmer", "not_found", "not_sure", *lists}
     assert ("not_found" in entry) == ("not_sure" in entry)
     assert entry.get("not_sure", ":")[-1] in ":："
@@ -127,3 +129,10 @@ def test_names_and_headings_are_not_foreign(text: str) -> None:
 
 def test_languages_have_names() -> None:
     assert [name_of(code) for code in ("zh", "el", "", "xx")] == ["Chinese", "Greek", "", ""]
+
+
+@pytest.mark.parametrize("code", [code for code in codes() if months_of(code)])
+def test_months_have_twelve_names_and_as_many_terms(code: str) -> None:
+    named = [term_of(name.title(), code) for name in months_of(code)]
+    assert (len(named), len({*named} - {""})) == (12, 12)
+    assert named == [month_term(f"{number:02}", code) for number in range(1, 13)]

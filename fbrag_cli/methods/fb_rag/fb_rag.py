@@ -148,7 +148,7 @@ class FBRag(ChunkMethod):
 
         # Stage II: K samples of rationale and answer from these chunks, ...
         messages = forward_messages(
-            [passage.text_with_header for passage in read],
+            [passage.text_with_name for passage in read],
             self.question_with_choices(query.text),
             self.templates,
             main_language(read),
