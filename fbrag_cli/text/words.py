@@ -128,12 +128,11 @@ def term_spans(text: str, languages: Sequence[str] = ("en",)) -> Iterator[tuple[
 
 @lru_cache(maxsize=1 << 18)
 def term_of(word: str, language: str = "en") -> str:
-    """Return the term of one word; "" for a function word. One with a capital that names a month is that month: "May"."""
+    """Return the term of one word; "" for a function word."""
     stops = stop_words(language)
     if word.isascii() and word.isalpha() and language != "tr":
         folded = word.lower()
-        is_function_word = folded in stops and not (word[0].isupper() and folded in months_of(language))
-        return "" if is_function_word else _stemmer(language)(folded)
+        return "" if folded in stops else _stemmer(language)(folded)
     folded = _folded(word, language)
     if _ABBREVIATION.fullmatch(folded):
         return folded.replace(".", "")
@@ -258,7 +257,7 @@ def month_term(month: str, language: str) -> str:
     Where the language is unknown, as that of a table may be, the names in all languages have the term of the English one.
     """
     names = months_of(language or "en")
-    return term_of(names[int(month) - 1].title() if names else month.lstrip("0"), language)
+    return _stemmer(language)(_folded(names[int(month) - 1], language)) if names else month.lstrip("0")
 
 
 @lru_cache(maxsize=32)

@@ -308,8 +308,6 @@ def test_a_long_address_in_prose_is_one_word() -> None:
         ("Paid on 2025-12-03.", "December 2025", "en"),
         ("2025/12", "in December of 2025", "en"),
         ("12/2025", "December 2025", "en"),
-        ("Due (2025-05).", "May 2025", "en"),
-        ("on 3 May 2025", "2025-05", "en"),
         ("2025-12T10:30", "DECEMBER 2025", "en"),
         ("Bezahlt am 3.12.2025", "Dezember 2025", "de"),
         ("Rechnung 03.2024", "im März 2024", "de"),
@@ -333,8 +331,3 @@ def test_a_month_and_its_year_match_in_all_their_forms(text: str, question: str,
 @pytest.mark.parametrize("text", ["03/04/2025", "12/31/2025", "1/2/2003", "12-2025-A", "2025-13", "3.14", "x12/2025"])
 def test_an_uncertain_month_has_no_name(text: str) -> None:
     assert not {*terms(text)} & {month_term(f"{number:02}", "en") for number in range(1, 13)}
-
-
-def test_may_is_a_month_with_a_capital_alone() -> None:
-    assert terms("You may leave in May.") == ["leav", "may"]
-    assert terms("Du darfst im Mai gehen.", ("de",))[-2:] == ["mai", "geh"]
