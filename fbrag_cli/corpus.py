@@ -10,11 +10,16 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, overload
 
 from fbrag_cli.documents.document import Document
+from fbrag_cli.documents.lines import pages_of, section_of
+from fbrag_cli.documents.named_places import names_a_place
 from fbrag_cli.documents.tables import form_of, header_in, header_of, tables_of
+from fbrag_cli.text.printable import one_line
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+_LONGEST_TITLE = 60  # characters of a heading above a passage
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +44,19 @@ class Passage:
         """Return the text as retrievers read it: below the header of the table in whose rows it begins."""
         return _below(header_of(self.document, self.start), self.text)
 
+    def text_for(self, question: str) -> str:
+        """Return the text as models read it for a question: also below the name of its file, where there are several, and below
+        its page or heading, where the question names one by its number."""
+        parts = [self.document.label, *([self._place] if names_a_place(question) else [])]
+        return _below(", ".join(filter(None, parts)), self.text_with_header)
+
     @property
-    def text_with_name(self) -> str:
-        """Return the text as models read it: also below the name of its file, where there are several."""
-        return _below(self.document.label, self.text_with_header)
+    def _place(self) -> str:
+        """The pages, or else the heading, of the text; "" without either."""
+        if pages := pages_of(self.document, self.start, self.end):
+            return f"page {pages[0]}" if pages[0] == pages[1] else f"pages {pages[0]} to {pages[1]}"
+        section = section_of(self.document, self.start, self.end)
+        return one_line(section.title, _LONGEST_TITLE) if section else ""
 
     @property
     def n_words(self) -> int:

@@ -27,6 +27,7 @@ SELECT = "chunks for the large model"
 
 _NEAREST = 3  # chunks that a listener learns of at once
 _MOST_OTHERS = 100  # chunks of other text with the same score, after which no copy is looked for: reading them takes time
+_MOST_AT_PLACE = 3  # chunks of a place that a question names, which are read beside the best
 _SAME = 1e-5  # the relative difference up to which two scores count as equal: copies may differ by rounding
 
 
@@ -76,6 +77,27 @@ def top_unique_chunks(corpus: Corpus, scores: NDArray[np.float32], n: int) -> di
         for position in best(np.where(lower, scores, 0), min(_MOST_OTHERS, int(lower.sum()))):
             found.get(_words(corpus, position), []).append(position)
     return {first: tuple(sorted({*copies})) for first, *copies in found.values()}
+
+
+def at_named_place(question: str, corpus: Corpus, scores: NDArray[np.float32]) -> list[int]:
+    """Return the positions of the chunks of the page, slide, chapter or section that a question names, best first; at most three.
+
+    Of several documents, those of the best chunks are looked at. scores: (n_chunks,).
+    """
+    from fbrag_cli.documents.named_places import named_places, names_a_place
+    from fbrag_cli.retrieval.ranking import best
+
+    if not names_a_place(question):
+        return []
+    one = len(corpus.documents) == 1
+    documents = [0] if one else sorted({int(corpus.spans[each, 0]) for each in best(scores, _MOST_AT_PLACE)})
+    found: set[int] = set()
+    for number in documents:
+        chunks = corpus.chunks_of(number)
+        starts, ends = corpus.spans[chunks.start : chunks.stop, 1], corpus.spans[chunks.start : chunks.stop, 2]
+        for start, end in named_places(question, corpus.documents[number]):
+            found.update((((starts < end) & (ends > start)).nonzero()[0] + chunks.start).tolist())
+    return sorted(found, key=lambda position: (-scores[position], position))[:_MOST_AT_PLACE]
 
 
 def _words(corpus: Corpus, position: int) -> str:
@@ -175,6 +197,8 @@ class ChunkMethod(Method):
             backward = backward_scores(query.text, tools)
             combined = self.combined(query.text, backward, tools)
             best = self.best(tools.corpus, combined)
+            known = {position for first, copies in best.items() for position in (first, *copies)}
+            best |= {each: () for each in at_named_place(query.text, tools.corpus, backward) if each not in known}
         return replace(
             Trace.start(query),
             scores=replace(Scores.zero(len(backward)), backward=backward, combined=combined),

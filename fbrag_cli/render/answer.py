@@ -228,8 +228,9 @@ def _matches(trace: Trace, cited: Set[str]) -> Matches | None:
     unread = matching - read
     is_more = bool(unread) if asks == "count" else len(matching) > len(read)
     first, *others = sorted(matching & read, key=lambda position: (-scores[position], position)) or [-1]
-    files = [trace.corpus.chunks[each].document.name for each in (first, *others[:1]) if scores[each] >= _EQUAL * best]
-    equal = tuple(files) if len({*files}) == 2 and not cited.issuperset(files) else ()
+    two = [trace.corpus.chunks[each].document for each in (first, *others[:1]) if scores[each] >= _EQUAL * best]
+    files = {each.name: each.label or each.name for each in two}
+    equal = tuple(files.values()) if len(files) == 2 and not cited.issuperset(files) else ()
     if not is_more and not equal:
         return None
     return Matches(
