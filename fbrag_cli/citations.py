@@ -7,12 +7,14 @@ raised a chunk count through the chunk's score. Counted here too, they make cita
 
 A citation means proof: its sentence holds what the answer adds to the question, and besides a content word of the question, or a
 name from a sentence with half of the question. Names of the question do not count unless they are half of it. After an answer's
-first sentence a content word of its own does as well.
+first sentence a content word of its own does as well. A heading alone has to hold half of the question. Among several files, what
+the answer adds may also be in the file's name.
 """
 
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -116,13 +118,16 @@ class _Terms:
 
 
 class _Source:
-    """The sentences of a source, and the terms of each."""
+    """The sentences of a source, and the terms of each. named: terms of the name of its file, where there are several; each of
+    its sentences is read below it. headings: numbers of sentences that are nothing else. held: the terms of all."""
 
     def __init__(self, passage: Passage, languages: Sequence[str]) -> None:
         self.passage, self.text = passage, (text := passage.cells_apart)
         self.spans = list(_sentences(passage.text))
         self.terms = [frozenset(terms(text[start:end], languages)) for start, end in self.spans]
-        self.held = frozenset(chain.from_iterable(self.terms))
+        self.headings = frozenset(i for i, (start, end) in enumerate(self.spans) if _is_heading(passage, start, end))
+        self.named = frozenset(terms(passage.document.label, languages))
+        self.held = self.named.union(*self.terms)
 
     def best(self, weights: Mapping[str, float], among: Iterable[int]) -> tuple[float, int]:
         """Return the support of the sentence that has most of the weighted terms, and its number; 0 and -1 if none has any.
@@ -244,10 +249,14 @@ class _Judge:
         rest = self.asked - sought.new
         least, half = _LEAST * self._weight(sought.new), _LEAST * self._weight(rest)
         if not rest:
-            return [i for i in range(len(source.terms)) if self._weight(sought.new & source.around(i)) >= least]
+            return [i for i in range(len(source.terms)) if self._weight(sought.new & (source.around(i) | source.named)) >= least]
         besides = sought.other_terms | (self.linked_names - sought.new)
-        asked = [i for i, own in enumerate(source.terms) if own & besides or self._weight(own & rest) >= half]
-        return [i for i in asked if self._weight(source.terms[i] & sought.new) >= least]
+        asked = [
+            i
+            for i, own in enumerate(source.terms)
+            if (own & besides and i not in source.headings) or self._weight(own & rest) >= half
+        ]
+        return [i for i in asked if self._weight((source.terms[i] | source.named) & sought.new) >= least]
 
     def _weight(self, sought: Iterable[str]) -> float:
         return math.fsum(map(self._idf, sought))  # its result does not depend on the order
@@ -289,6 +298,16 @@ def _unseen(evidence: _Judge, answer: str, foreign: bool) -> Iterator[str]:
         return answer[end:start].strip(" ") in ("", ".") and start not in sentences  # "Silas Pell", "Mrs. Goss"
 
     yield from dict.fromkeys(answer[start:end] for start, end in joined(spans, is_one_name))
+
+
+def _is_heading(passage: Passage, start: int, end: int) -> bool:
+    """Return whether `passage.text[start:end]` is a heading of its document, whatever marks it as one."""
+    sections, first = passage.document.sections, passage.start + start
+    at = bisect_left(sections, first, key=lambda section: section.start)
+    if at == len(sections) or sections[at].start >= passage.start + end:
+        return False
+    said, title = ("".join(filter(str.isalnum, text)) for text in (passage.text[start:end], sections[at].title))
+    return said == title
 
 
 def _sentences(text: str) -> Iterator[Span]:

@@ -10,11 +10,16 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, overload
 
 from fbrag_cli.documents.document import Document
+from fbrag_cli.documents.lines import pages_of, section_of
+from fbrag_cli.documents.named_places import names_a_place
 from fbrag_cli.documents.tables import cells_apart, form_of, header_in, header_of, in_rows, tables_of
+from fbrag_cli.text.printable import one_line
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+_LONGEST_TITLE = 60  # characters of a heading above a passage
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +41,22 @@ class Passage:
 
     @property
     def text_with_header(self) -> str:
-        """Return the text as models and retrievers read it: below the header of the table in whose rows it begins."""
+        """Return the text as retrievers read it: below the header of the table in whose rows it begins."""
         return _below(header_of(self.document, self.start), self.text)
+
+    def text_for(self, question: str) -> str:
+        """Return the text as models read it for a question: also below the name of its file, where there are several, and below
+        its page or heading, where the question names one by its number."""
+        parts = [self.document.label, *([self._place] if names_a_place(question) else [])]
+        return _below(", ".join(filter(None, parts)), self.text_with_header)
+
+    @property
+    def _place(self) -> str:
+        """The pages, or else the heading, of the text; "" without either."""
+        if pages := pages_of(self.document, self.start, self.end):
+            return f"page {pages[0]}" if pages[0] == pages[1] else f"pages {pages[0]} to {pages[1]}"
+        section = section_of(self.document, self.start, self.end)
+        return one_line(section.title, _LONGEST_TITLE) if section else ""
 
     @property
     def cells_apart(self) -> str:
@@ -130,8 +149,12 @@ def build_corpus(documents: Sequence[Document], chunk_words: int = 300) -> Corpu
 
 
 def fingerprint_of(documents: Sequence[Document], chunk_words: int) -> str:
-    """Return the SHA-256 (hex) over the documents' texts, languages and forms of tables, and the length of chunks."""
-    parts = [chunk_words, *((document.text_sha256, document.language, form_of(document)) for document in documents)]
+    """Return the SHA-256 (hex) over the documents' texts, languages, forms of tables and terms of names, and the length of
+    chunks."""
+    parts = [
+        chunk_words,
+        *((each.text_sha256, each.language, form_of(each), *each.name_terms) for each in documents),
+    ]
     return sha256(json.dumps(parts).encode()).hexdigest()
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
 
 from fbrag_cli.citations import Citations
-from fbrag_cli.corpus import build_corpus
-from fbrag_cli.documents.document import Content, Document, Extracted
+from fbrag_cli.corpus import Corpus, build_corpus
+from fbrag_cli.documents.document import Content, Document, Extracted, Section, itself
 from fbrag_cli.methods.ranking import whole_chunks
 from fbrag_cli.query import Collection, Query
 from fbrag_cli.render import as_json
@@ -343,3 +344,50 @@ def test_a_second_fact_is_cited_by_the_name_that_the_first_one_gives() -> None:
     cited = trace_of(first, other, second, answer="Mrs. Lavinia Goss", question=question).citations
     assert [claim.sources for claim in cited.claims] == [(3,)]
     assert trace_of(other, second, answer="Mrs. Lavinia Goss", question=question).citations.uncited
+
+
+def test_the_name_of_a_file_supports_an_answer_beside_a_sentence_with_what_was_asked() -> None:
+    trace = trace_of(
+        "Phone: 555-0142. Works at the tannery.", "Phone: 555-0119. Works at the mill.", answer="Orla Finch",
+        question="Whose phone is 555-0142?",
+    )  # fmt: skip
+    assert trace.citations.uncited
+    assert trace.citations.unsupported_terms == ("Orla Finch",)
+    labels = ["People/Orla Finch.md", "People/Ines Varga.md"]
+    named = Corpus(
+        tuple(replace(each, label=label) for each, label in zip(trace.corpus.documents, labels, strict=True)),
+        trace.corpus.spans,
+        300,
+        "",
+    )
+    context = whole_chunks(named, range(2))
+    cited = replace(trace.over(named), selection=replace(trace.selection, context=context)).citations
+    assert [claim.sources for claim in cited.claims] == [(1,)]
+    assert (cited.uncited, cited.unsupported_terms) == (False, ())
+    assert sentences(cited)[0] == "Phone: 555-0142."
+
+
+CONTRACT = (
+    "# Contract with Alder Ltd\n\nAlder Ltd supplies bread to the canteen. It is called the supplier below.\n\n## 14 Ending the "
+    "contract\n\nThe supplier and the canteen may end the contract with 90 days of notice, in writing."
+)
+
+
+def with_headings(trace: Trace) -> Trace:
+    """The same trace of Markdown, whose headings are known."""
+    content = Content(CONTRACT, sections=(Section("Contract with Alder Ltd", 1, 0), Section("14 Ending the contract", 2, 103)))
+    document = replace(trace.corpus.documents[0], content=partial(itself, content))
+    corpus = Corpus((document,), trace.corpus.spans, 300, "")
+    return replace(trace.over(corpus), selection=replace(trace.selection, context=whole_chunks(corpus, [0])))
+
+
+def test_a_heading_alone_is_cited_where_it_holds_half_of_the_question() -> None:
+    longer = "Which contract has the longer notice period, the one with Alder or the one with Birch?"
+    trace = trace_of(CONTRACT, answer="Alder", question=longer)
+    assert sentences(trace.citations) == ["# Contract with Alder Ltd"]
+    assert [claim.sources for claim in with_headings(trace).citations.claims] == [()]
+    named = with_headings(trace_of(CONTRACT, answer="Alder Ltd", question="Whom is the contract with?"))
+    assert [claim.sources for claim in named.citations.claims] == [(1,)]
+    assert sentences(named.citations) == ["# Contract with Alder Ltd"]
+    clause = with_headings(trace_of(CONTRACT, answer="90 days", question=longer))
+    assert (sentences(clause.citations)[0] or "").startswith("The supplier and the canteen may end")

@@ -17,7 +17,7 @@ from fbrag_cli.batch.jobs import Job
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.build import versions
 from fbrag_cli.render.answer import answer_of
-from fbrag_cli.render.as_json import certainty, citations, sources
+from fbrag_cli.render.as_json import certainty, citations, matching_passages, sources
 from fbrag_cli.render.matrix import MARK, Cell, Matrix
 from fbrag_cli.render.passages import place
 from fbrag_cli.storage.files import not_writable, open_regular
@@ -61,6 +61,7 @@ def answered(job: Job, trace: Trace, settings: Mapping[str, object]) -> dict[str
         quote=" … ".join(one_line(sentence.text) for sentence in sentences) or None,
         **certainty(trace),
         missing_terms=list(trace.missing_terms),
+        matching_passages=matching_passages(shown),
         sources=[
             {"id": source["id"], **{name: source[name] for name in _OF_A_SOURCE}, "relative_score": source["relative_score"]}
             for source in sources(trace, shown)
@@ -80,7 +81,10 @@ def failed(job: Job, error: FbragError, settings: Mapping[str, object]) -> dict[
 def _row(job: Job, settings: Mapping[str, object], *, status: str, **found: Any) -> dict[str, Any]:
     """Return a row. found: values of keys; the other keys are null."""
     given = {"answers": list(job.answers)} if job.answers else {}
-    nothing = ("answer", "unsupported_answer", "location", "quote", "low_confidence", "support", "agreement", "confidence")
+    nothing = (
+        *("answer", "unsupported_answer", "location", "quote", "low_confidence", "support", "agreement", "confidence"),
+        "matching_passages",
+    )
     return {
         **{"schema": SCHEMA, "id": job.id, "document": job.document, "question": job.question, **given},
         "status": status,

@@ -132,6 +132,7 @@ def restore_document(described: dict[str, Any], path: str, content: Callable[[],
             "name": name,
             "content": content,
             "skipped_pages": tuple(described["skipped_pages"]),
+            "name_terms": tuple(described["name_terms"]),
             "warnings": tuple(
                 name + each.removeprefix(before) if each.startswith(before) else each for each in described["warnings"]
             ),

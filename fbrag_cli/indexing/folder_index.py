@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -12,12 +12,14 @@ from numpy.typing import NDArray
 
 from fbrag_cli.corpus import Corpus, fingerprint_of
 from fbrag_cli.documents.document import Content, Document
+from fbrag_cli.documents.names import names_of
 from fbrag_cli.errors import FbragError
 from fbrag_cli.indexing.entry import IndexedFile, counts_from, describe_document, load_entry, restore_document
 from fbrag_cli.indexing.store import IndexStore, index_key
 from fbrag_cli.retrieval.bm25 import BM25, idf_of
 from fbrag_cli.retrieval.term_counts import Vocabulary
 from fbrag_cli.storage import arrays
+from fbrag_cli.text.words import month_term, terms
 
 #: Called with (done, total), in entries; each entry is counted twice, once for each round.
 Report = Callable[[int, int], None]
@@ -95,17 +97,19 @@ def load_folder_index(
     return corpus, retriever
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Merged:
     """What the first round finds out about all entries.
 
-    starts: as in `TermCounts`. positions: int32, for each entry the positions of its terms in the vocabulary. count_type: the
+    starts: as in `TermCounts`. positions: int32, for each entry the positions of its terms in the vocabulary. frequencies: int64,
+    in how many chunks each term occurs, or of one that is in no text, how many have it from their file's name. count_type: the
     smallest type that can hold every count.
     """
 
     vocabulary: Vocabulary
     starts: NDArray[np.int64]
     positions: list[NDArray[np.int32]]
+    frequencies: NDArray[np.int64]
     documents: list[Document]
     n_chunks: int
     count_type: np.dtype[Any]
@@ -115,25 +119,44 @@ def _merge_vocabularies(members: Sequence[FolderFile], store: IndexStore, report
     """Do the first round: make one vocabulary, and count in how many chunks each term is."""
     numbers: dict[bytes, int] = {}  # of the terms, as they come
     numbered: list[NDArray[np.int32]] = []
-    frequencies = np.zeros(1 << 16, np.int64)
+    frequencies = np.zeros((2, 1 << 16), np.int64)  # of the texts, and with the names
     documents: list[Document] = []
     n_chunks, count_type = 0, np.dtype(np.uint8)
-    for i, member in enumerate(members):
+    names = names_of([member.path for member in members])
+    for i, (member, name) in enumerate(zip(members, names, strict=True)):
         entry = member.load(store)
-        numbered.append(np.array([numbers.setdefault(term, len(numbers)) for term in entry.counts.vocabulary], np.int32))
-        while len(frequencies) < len(numbers):
-            frequencies = np.concatenate((frequencies, np.zeros_like(frequencies)))
-        frequencies[numbered[i]] += entry.counts.document_frequencies()
-        documents.append(replace(entry.document, content=partial(Content, "")))  # one text at a time is in memory
+        name_terms = tuple(_terms_of(name.words, entry.document.language))
+        counts = entry.counts.with_terms(name_terms)
+        numbered.append(np.array([numbers.setdefault(term, len(numbers)) for term in counts.vocabulary], np.int32))
+        while frequencies.shape[1] < len(numbers):
+            frequencies = np.hstack((frequencies, np.zeros_like(frequencies)))
+        frequencies[0, [numbers[term] for term in entry.counts.vocabulary]] += entry.counts.document_frequencies()
+        frequencies[1, numbered[i]] += counts.document_frequencies()
+        # One text at a time is in memory.
+        documents.append(replace(entry.document, content=partial(Content, ""), label=name.label, name_terms=name_terms))
         n_chunks += len(entry.spans)
-        count_type = np.result_type(count_type, entry.counts.counts.dtype)
+        count_type = np.result_type(count_type, counts.counts.dtype)
         report(i + 1, 2 * len(members))
-    terms = sorted(numbers)
-    in_order = np.fromiter((numbers[term] for term in terms), np.int32, len(terms))
+    ordered = sorted(numbers)
+    in_order = np.fromiter((numbers[term] for term in ordered), np.int32, len(ordered))
     position_of = np.empty_like(in_order)  # a term's number -> its position in the vocabulary
-    position_of[in_order] = np.arange(len(terms), dtype=np.int32)
-    starts = np.concatenate(([0], frequencies[in_order].cumsum()))
-    return _Merged(Vocabulary.of(terms), starts, [position_of[own] for own in numbered], documents, n_chunks, count_type)
+    position_of[in_order] = np.arange(len(ordered), dtype=np.int32)
+    in_texts, with_names = frequencies[:, in_order]
+    return _Merged(
+        vocabulary=Vocabulary.of(ordered),
+        starts=np.concatenate(([0], with_names.cumsum())),
+        positions=[position_of[own] for own in numbered],
+        frequencies=np.where(in_texts, in_texts, with_names),
+        documents=documents,
+        n_chunks=n_chunks,
+        count_type=count_type,
+    )
+
+
+def _terms_of(words: Sequence[str], language: str) -> Iterator[str]:
+    """Yield the terms of the words of a file's name (`Name.words`)."""
+    for word in words:
+        yield from [month_term(word[2:], language)] if word.startswith("--") else terms(word, (language,))
 
 
 def _fill(
@@ -145,7 +168,7 @@ def _fill(
     free = merged.starts[:-1].copy()
     base = 0  # chunks so far
     for i, (own, entry) in enumerate(zip(merged.positions, entries, strict=True)):
-        counts, end = entry.counts, base + len(entry.spans)
+        counts, end = entry.counts.with_terms(merged.documents[i].name_terms), base + len(entry.spans)
         places = np.repeat(free[own] - counts.starts[:-1], np.diff(counts.starts)) + np.arange(len(counts.chunks))
         held["chunks"][places] = counts.chunks + np.int32(base)
         held["counts"][places] = counts.counts
@@ -154,7 +177,8 @@ def _fill(
         held["spans"][base:end, 0], held["spans"][base:end, 1:] = i, entry.spans
         base = end
         report(len(merged.positions) + i + 1, 2 * len(merged.positions))
-    held["idf"][:] = idf_of(counts_from(meta, held))
+    # What a name adds to its chunks does not lower the worth of the word in the texts.
+    held["idf"][:] = idf_of(replace(counts_from(meta, held), starts=np.concatenate(([0], merged.frequencies.cumsum()))))
 
 
 def _layout(merged: _Merged) -> arrays.Layout:

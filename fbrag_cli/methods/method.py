@@ -146,7 +146,8 @@ class Method(ABC):
     def passages(self, trace: Trace) -> list[str]:
         """Return the texts of the context, as the prompts take them: one for each chunk, with "…" where it is not read on."""
         by_chunk = groupby(trace.context, key=lambda passage: passage.position)
-        return [_GAP.join((next(passages).text_with_header, *(passage.text for passage in passages))) for _, passages in by_chunk]
+        asked = trace.query.text
+        return [_GAP.join((next(passages).text_for(asked), *(passage.text for passage in passages))) for _, passages in by_chunk]
 
     def messages(self, trace: Trace) -> tuple[Message, ...]:
         """Return the prompt of Stage III, as `explain --prompt` prints it."""

@@ -27,6 +27,7 @@ SELECT = "chunks for the large model"
 
 _NEAREST = 3  # chunks that a listener learns of at once
 _MOST_OTHERS = 100  # chunks of other text with the same score, after which no copy is looked for: reading them takes time
+_MOST_AT_PLACE = 3  # chunks of a place that a question names, which are read beside the best
 _SAME = 1e-5  # the relative difference up to which two scores count as equal: copies may differ by rounding
 
 
@@ -45,8 +46,11 @@ def top_unique_chunks(corpus: Corpus, scores: NDArray[np.float32], n: int) -> di
 
     scores: (n_chunks,). Copies are chunks of the same words, whatever white space is between them, in one file or in several.
     They have the same score, so only chunks that score no lower than the last selected one are compared; where that one scores
-    nothing, the search ends with it.
+    nothing, the search ends with it. Files whose names count give copies other scores: there chunks of as many words as a
+    selected one are compared too.
     """
+    import numpy as np
+
     from fbrag_cli.retrieval.ranking import best
 
     found: dict[str, list[int]] = {}
@@ -56,14 +60,45 @@ def top_unique_chunks(corpus: Corpus, scores: NDArray[np.float32], n: int) -> di
         full = len(found) == n
         if full and (last == 0 or score < last - _SAME * abs(last) or strangers == _MOST_OTHERS):
             break
-        text = " ".join(corpus.chunks[position].text.split())
+        text = _words(corpus, position)
         if text in found:
             found[text].append(position)
         elif not full:
             found[text], last = [position], score
         else:
             strangers += 1
-    return {first: tuple(sorted(copies)) for first, *copies in found.values()}
+    if last > 0 and any(document.name_terms for document in corpus.documents):
+        n_words = corpus.spans[:, 3]
+        known = [position for copies in found.values() for position in copies]
+        lower = (scores > 0) & (scores < last) & np.isin(n_words, n_words[known])
+        for position in best(np.where(lower, scores, 0), min(_MOST_OTHERS, int(lower.sum()))):
+            found.get(_words(corpus, position), []).append(position)
+    return {first: tuple(sorted({*copies})) for first, *copies in found.values()}
+
+
+def at_named_place(question: str, corpus: Corpus, scores: NDArray[np.float32]) -> list[int]:
+    """Return the positions of the chunks of the page, slide, chapter or section that a question names, best first; at most three.
+
+    Of several documents, those of the best chunks are looked at. scores: (n_chunks,).
+    """
+    from fbrag_cli.documents.named_places import named_places, names_a_place
+    from fbrag_cli.retrieval.ranking import best
+
+    if not names_a_place(question):
+        return []
+    one = len(corpus.documents) == 1
+    documents = [0] if one else sorted({int(corpus.spans[each, 0]) for each in best(scores, _MOST_AT_PLACE)})
+    found: set[int] = set()
+    for number in documents:
+        chunks = corpus.chunks_of(number)
+        starts, ends = corpus.spans[chunks.start : chunks.stop, 1], corpus.spans[chunks.start : chunks.stop, 2]
+        for start, end in named_places(question, corpus.documents[number]):
+            found.update((((starts < end) & (ends > start)).nonzero()[0] + chunks.start).tolist())
+    return sorted(found, key=lambda position: (-scores[position], position))[:_MOST_AT_PLACE]
+
+
+def _words(corpus: Corpus, position: int) -> str:
+    return " ".join(corpus.chunks[position].text.split())
 
 
 def backward_scores(question: str, tools: Tools) -> NDArray[np.float32]:
@@ -159,6 +194,8 @@ class ChunkMethod(Method):
             backward = backward_scores(query.text, tools)
             combined = self.combined(query.text, backward, tools)
             best = self.best(tools.corpus, combined)
+            known = {position for first, copies in best.items() for position in (first, *copies)}
+            best |= {each: () for each in at_named_place(query.text, tools.corpus, backward) if each not in known}
         return replace(
             Trace.start(query),
             scores=replace(Scores.zero(len(backward)), backward=backward, combined=combined),

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from fbrag_cli.citations import Claim
 from fbrag_cli.corpus import Passage
+from fbrag_cli.query import DEFAULT_RETRIEVER
 from fbrag_cli.render.passages import also_in, scored
-from fbrag_cli.text.languages import detect, sentence, stop_words
+from fbrag_cli.text.languages import asks_for_many, detect, sentence, stop_words
 from fbrag_cli.text.printable import one_line, plural, printable
 from fbrag_cli.text.spans import Span
 from fbrag_cli.text.words import word_spans
@@ -19,6 +20,8 @@ from fbrag_cli.trace import Trace
 OWN_KNOWLEDGE = "from the model's own knowledge, not from the document"
 #: How the command line prints an answer that the sources do not support.
 ANYWAY = " (use --answer-anyway to print it)"
+#: How the command line reads more of the passages that match.
+MORE = ": --more"
 #: The heading of sources before there is an answer.
 SELECTED = "Selected chunks"
 #: Says that no sentence earns a citation.
@@ -28,6 +31,8 @@ _PROPOSED = 200  # characters of an answer that the chunks do not show
 _SAID = 60  # characters of the answer of a sample
 _NAMED = 8  # words that are named
 _SCRIPT_SHOWS = ("el", "ja", "ko", "zh")  # languages that a question's script shows
+_MATCHES, _MAY_MATCH = 0.8, 0.6  # of the best score by the question, for a passage to match; if it asks for many things
+_EQUAL = 0.95  # of the best score, for another passage to match as well
 _CERTAIN = 2  # function words of another language in a question, for the question to be in it
 
 
@@ -54,6 +59,31 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Matches:
+    """What matches a question by its words beside what was read of it.
+
+    read: number of the passages that match and were read, of `found`. is_more: whether more match than can have been read.
+    is_count: whether the question asks for a number of things. files: names of the files of the two best passages, where these
+    match equally well. has_more: whether --more reads more.
+    """
+
+    read: int
+    found: int
+    is_more: bool
+    is_count: bool
+    files: tuple[str, ...]
+    has_more: bool
+
+    def said(self, more: str) -> str:
+        """Return it as a line. more: follows the numbers where more can be read."""
+        parts = [f"{' and '.join(map(one_line, self.files))} match equally well"] if self.files else []
+        if self.is_more:
+            counted = ", and a count needs all" if self.is_count else ""
+            parts.append(f"{self.read} of {self.found:,} matching passages read{counted}{more if self.has_more else ''}")
+        return "; ".join(parts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
     """What is shown of a Trace.
 
@@ -63,7 +93,7 @@ class Answer:
     without an answer that are not in the document. sample_answers: other answers of the samples, if confidence is low.
     unsupported_answer: the model's answer if none was found. uncited: whether no sentence supports the answer. unsupported_terms:
     its words that are in no source. grounds: what it rests on, a few words each. cut: says that it was cut at its length limit,
-    else "".
+    else "". matches: None if everything that matches was read, or if it cannot be determined.
     """
 
     question: str
@@ -81,6 +111,7 @@ class Answer:
     unsupported_terms: tuple[str, ...]
     grounds: tuple[str, ...]
     cut: str
+    matches: Matches | None
 
     @property
     def answered(self) -> bool:
@@ -102,11 +133,12 @@ class Answer:
         """Return the numbers of the sources that show a sentence."""
         return tuple(each.number for each in self.sources if each.shows == "best" and each.number)
 
-    def notes(self, *, anyway: str = ANYWAY, sources: bool = True) -> Iterator[str]:
+    def notes(self, *, anyway: str = ANYWAY, more: str = MORE, sources: bool = True) -> Iterator[str]:
         """Yield what else is to be known: of no answer, what is missing and what was withheld; of an answer, the best reason to
         doubt it.
 
-        anyway: follows a withheld answer. sources: whether the sources are shown.
+        anyway: follows a withheld answer. more: follows the number of matches, if more can be read. sources: whether the sources
+        are shown.
         """
         if self.own_knowledge:
             yield f"The answer is {OWN_KNOWLEDGE}."
@@ -120,6 +152,8 @@ class Answer:
             yield f"{UNSUPPORTED[0].upper()}{UNSUPPORTED[1:]}."
         elif sources and self.unsupported_terms:
             yield f"Not in the sources: {_first(self.unsupported_terms)}"
+        if self.matches:
+            yield self.matches.said(more)
 
 
 def answer_of(trace: Trace) -> Answer:
@@ -169,6 +203,7 @@ def answer_of(trace: Trace) -> Answer:
         unsupported_terms=cited.unsupported_terms,
         grounds=tuple(_grounds(trace, len(named))),
         cut=f"Cut at its length limit of {trace.method.max_tokens} tokens." if trace.truncated else "",
+        matches=_matches(trace, {each.passage.document.name for each in sources if each.shows == "best"}),
     )
 
 
@@ -185,6 +220,37 @@ def agreement(trace: Trace) -> str:
         return ""
     n = len(trace.samples)
     return f"{round(trace.verdict.agreement * n)} of {plural(n, 'sample')} agree"
+
+
+def _matches(trace: Trace, cited: Set[str]) -> Matches | None:
+    """Return what matches the question beside what was read; None for nothing. cited: names of the files that the answer cites.
+
+    A passage matches whose score by the question's words is near to the best one. In prose few are; in lists, tables and folders
+    of like files there may be more than were read.
+    """
+    scores, read = trace.scores.backward, {*trace.selected}
+    best = float(scores.max(initial=0))
+    if trace.status == "retrieved" or not read or trace.retriever != DEFAULT_RETRIEVER or best <= 0:
+        return None
+    asks = asks_for_many(trace.query.text, _asked_in(trace.query.text))
+    near = (scores >= best * (_MAY_MATCH if asks else _MATCHES)).nonzero()[0].tolist()
+    matching = {*near} - trace.selection.duplicate_of.keys()
+    unread = matching - read
+    is_more = bool(unread) if asks == "count" else len(matching) > len(read)
+    first, *others = sorted(matching & read, key=lambda position: (-scores[position], position)) or [-1]
+    two = [trace.corpus.chunks[each].document for each in (first, *others[:1]) if scores[each] >= _EQUAL * best]
+    files = {each.name: each.label or each.name for each in two}
+    equal = tuple(files.values()) if len(files) == 2 and not cited.issuperset(files) else ()
+    if not is_more and not equal:
+        return None
+    return Matches(
+        read=len(matching & read),
+        found=len(matching),
+        is_more=is_more,
+        is_count=asks == "count",
+        files=equal,
+        has_more=trace.method.with_more(1) is not None,
+    )
 
 
 def _grounds(trace: Trace, n_cited: int) -> Iterator[str]:

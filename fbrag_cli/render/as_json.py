@@ -51,6 +51,7 @@ def answer(trace: Trace, *, memory_mb: float) -> dict[str, Any]:
         "missing_terms": list(trace.missing_terms),
         "citations": citations(shown),
         "unsupported_terms": list(shown.unsupported_terms),
+        "matching_passages": matching_passages(shown),
         **certainty(trace),
         "truncated": trace.truncated,
         "sources": sources(trace, shown),
@@ -95,6 +96,13 @@ def explanation(trace: Trace, *, memory_mb: float, found: Collection[int] | None
 def citations(answer: Answer) -> list[dict[str, Any]]:
     """Return each sentence of the answer, (start, end) in characters of it, with the `id` of each source that shows it."""
     return [{"start": each.start, "end": each.end, "sources": list(each.sources)} for each in answer.claims]
+
+
+def matching_passages(answer: Answer) -> dict[str, Any] | None:
+    """Return how many passages match the question and how many of these were read, and the files of the two best where these
+    match equally well; None where all that matches was read, or it cannot be told."""
+    matches = answer.matches
+    return matches and {"read": matches.read, "found": matches.found, "files": list(matches.files)}
 
 
 def sources(trace: Trace, answer: Answer) -> list[dict[str, Any]]:

@@ -66,7 +66,7 @@ def chat_message(answer: Answer, folder: str = "") -> Iterator[str]:
     for piece, numbers in answer.pieces:
         end += len(piece)
         yield markup_free(piece) + _marks(numbers, before=answer.text[end:])
-    for note in answer.notes(anyway=""):
+    for note in answer.notes(anyway="", more=""):
         yield f"\n\n{_note(note)}"
     named = [source for source in answer.sources if source.shows]
     if named and not answer.cited:

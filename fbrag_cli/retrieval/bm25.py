@@ -7,6 +7,7 @@ The same code scores one file and a folder of ten thousand: the counts are array
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import lru_cache, partial
@@ -20,12 +21,13 @@ from fbrag_cli.retrieval.ranking import best
 from fbrag_cli.retrieval.term_counts import TermCounts, count_terms
 from fbrag_cli.text.languages import asking_words, detect, foreign_language
 from fbrag_cli.text.word_forms import are_alike, beginning, word_terms
-from fbrag_cli.text.words import term_of, terms
+from fbrag_cli.text.words import month_term, term_of, terms
 
 #: rank-bm25's defaults: saturation, length normalisation, and the share of the mean idf that a negative one is lifted to.
 K1, B, EPSILON = 1.5, 0.75, 0.25
 
 WINDOW = 60  # terms of a window over the ends of chunks
+_MAY = re.compile(r"\bMay,? (?:19|20)\d\d\b")  # else a function word
 _COLUMNS = 2048  # columns in memory; in a very large corpus each may have a megabyte
 
 
@@ -65,7 +67,7 @@ class BM25:
 
         The terms of the excerpts are counted from their texts, so a few hundred excerpts take milliseconds.
         """
-        counts = [Counter(terms(each.indexed_text, (each.document.language,))) for each in excerpts]
+        counts = [_counted(each) for each in excerpts]
         norms = _norms(np.array([each.total() for each in counts], np.float64))
         totals = np.zeros((len(texts), len(excerpts)))
         for row, text in zip(totals, texts, strict=True):
@@ -127,7 +129,7 @@ class BM25:
 
         The terms of the chunks are counted from their texts, so a few dozen of them take milliseconds.
         """
-        counts = [Counter(terms(each.indexed_text, (each.document.language,))) for each in chunks]
+        counts = [_counted(each) for each in chunks]
         idf = self._weights_of(dict.fromkeys((term for each in counts for term in each), 1))
         tf = np.array([[each[term] for term in idf] for each in counts], np.float64).reshape(len(chunks), len(idf))
         norms = self._norms[[each.position for each in chunks], np.newaxis]
@@ -180,7 +182,15 @@ class BM25:
         spoken = foreign_language(text, languages)
         if not spoken and len(languages) > 1:
             spoken = detect(text)
-        return Counter(terms(text, languages, spoken))
+        counts = Counter(terms(text, languages, spoken))
+        if "en" in languages and _MAY.search(text):
+            counts[month_term("05", "en")] += 1
+        return counts
+
+
+def _counted(passage: Passage) -> Counter[str]:
+    """Return the terms of a passage with their counts, with those of its file's name."""
+    return Counter((*terms(passage.indexed_text, (passage.document.language,)), *passage.document.name_terms))
 
 
 def _column(

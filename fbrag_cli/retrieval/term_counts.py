@@ -82,6 +82,25 @@ class TermCounts:
         """Return (n_terms,): the number of chunks in which each term occurs."""
         return np.diff(self.starts)
 
+    def with_terms(self, added: Sequence[str]) -> TermCounts:
+        """Return the counts with each of these terms once more in each chunk. The lengths are still those of the texts."""
+        if not added:
+            return self
+        every = np.arange(len(self.lengths), dtype=np.int32)
+        spans = map(slice, self.starts[:-1], self.starts[1:])
+        columns = {term: (self.chunks[own], self.counts[own]) for term, own in zip(self.vocabulary, spans, strict=True)}
+        most = np.result_type(self.counts.dtype, np.min_scalar_type(int(self.counts.max(initial=0)) + 1))
+        for term in {term.encode("utf-8", "surrogatepass") for term in added}:
+            own = np.ones(len(every), most)
+            if term in columns:
+                chunks, counts = columns[term]
+                own[chunks] += counts
+            columns[term] = every, own
+        ordered = sorted(columns)
+        starts = np.cumsum([0, *(len(columns[term][0]) for term in ordered)], dtype=np.int64)
+        chunks, counts = (np.concatenate([columns[term][i] for term in ordered]) for i in (0, 1))
+        return TermCounts(Vocabulary.of(ordered), starts, chunks, counts, self.lengths, self.languages)
+
 
 def count_terms(corpus: Corpus) -> TermCounts:
     """Count the terms of each chunk, in the language of its document."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from functools import cache, lru_cache
 from pathlib import Path
@@ -84,6 +85,30 @@ def referring_words(language: str) -> frozenset[str]:
     A word that counts only at the beginning of a question ends with "_". Two words are joined by "_".
     """
     return frozenset(_text(language, "referring_words").casefold().split())
+
+
+def asks_for_many(question: str, language: str) -> Literal["count", "comparison", ""]:
+    """Return whether a question in a language asks for a number of things, or for all, the most or a difference; "" if it shows
+    neither, or the language has no lists."""
+    apart = "" if language in ("zh", "ja") else " "  # stands between words
+    asked = apart + apart.join(re.findall(r"\w+", question.casefold())) + apart
+
+    def has(key: str) -> bool:
+        return any(apart + each.replace("_", apart) + apart in asked for each in _text(language, key).casefold().split())
+
+    return "count" if has("counting_words") else "comparison" if has("comparing_words") else ""
+
+
+@cache
+def place_words(language: str, kind: Literal["page", "section"]) -> tuple[str, ...]:
+    """Return the words of a language for a page or slide, or for a section or chapter; empty for a language without a list."""
+    return tuple(_text(language, f"{kind}_words").split())
+
+
+@cache
+def months_of(language: str) -> tuple[str, ...]:
+    """Return the names of the twelve months in lower case; empty for a language without a list."""
+    return tuple(_text(language, "months").split())
 
 
 @cache

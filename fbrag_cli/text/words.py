@@ -3,21 +3,21 @@
 Words are found by Unicode's default word boundaries (UAX #29). BM25 counts terms: a word in lower case and compatibility form,
 reduced to its stem by the Snowball stemmer of its language. Function words have no term. Scripts without spaces between words
 (Han, kana, Thai, Lao, Khmer, Myanmar) have a term for each two neighbouring characters, as in search engines. So have Korean
-words, whose endings would hide them otherwise.
+words, whose endings would hide them otherwise. A month that a date has as a number also has the term of its name.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, lru_cache
 from itertools import chain, islice, pairwise
-from operator import add
+from operator import add, itemgetter
 from unicodedata import digit, is_normalized, normalize
 
 import regex
 
-from fbrag_cli.text.languages import stemmer_of, stop_words
+from fbrag_cli.text.languages import codes, months_of, stemmer_of, stop_words
 from fbrag_cli.text.sentences import sentence_starts
 
 _PERSIAN = str.maketrans("يىك", "ییک")
@@ -76,7 +76,15 @@ _GROUPED = regex.compile(r"(?<=\d)[.,'](?=(?:\d{3})+(?!\d))")  # the separators 
 _MOST_MARKS = 30
 _MORE_MARKS = regex.compile(r"([\p{M}\uff9e\uff9f]{30})[\p{M}\uff9e\uff9f]+")
 
-# 5. Words in a chunk's length: stretches without spaces; in scripts without spaces two characters of Han or kana, or three
+# 5. The month of a date in digits: "2025-12", "2025/12/31", "12/2025", "31.12.2025" or "12.2025", of which the last two are one
+# word, so that their year is a word as well. In "03/04/2025" the month is uncertain.
+_DATE = re.compile(
+    r"""(?x) (?<![\w./-]) (?: (?:19|20)\d\d [-/] (0[1-9]|1[0-2]) (?!\d) | (0?[1-9]|1[0-2]) / (?:19|20)\d\d (?![\w/])
+    | (?:(?:0?[1-9]|[12]\d|3[01]) \. (?=\d{1,2}\.) | (?=\d\d\.\d{4})) (0?[1-9]|1[0-2]) \. (?P<year>(?:19|20)\d\d) (?!\w) )"""
+)
+_MAYBE_DATE = re.compile(r"[0-9][-/.][0-9]")  # ten times as fast
+
+# 6. Words in a chunk's length: stretches without spaces; in scripts without spaces two characters of Han or kana, or three
 # clusters of another script, with the punctuation beside them. So 300 words are about as much text as in English: XQuAD has
 # 29,724 words in English and 26,905 in Chinese; translators count 1.3 to 1.8 Chinese characters a word, 2 to 2.5 Japanese ones,
 # 4 letters of Thai.
@@ -107,12 +115,13 @@ def term_spans(text: str, languages: Sequence[str] = ("en",)) -> Iterator[tuple[
     languages: ISO 639-1 codes; "" for an unknown one. With several, a word has one term per language, in their order, without
     duplicates. The spans of character pairs overlap.
     """
-    for start, end, paired in _pieces(text):
+    for start, end, kind in _pieces(text):
         piece = text[start:end]
-        if paired:
+        if kind == "run":
             yield from ((start + first, start + last, term) for first, last, term in _pair_spans(piece))
         else:
-            for term in dict.fromkeys(term_of(piece, language) for language in languages):
+            found = (month_term(piece, each) if kind == "month" else term_of(piece, each) for each in languages)
+            for term in dict.fromkeys(found):
                 if term:
                     yield start, end, term
 
@@ -218,13 +227,20 @@ class _Terms(dict[str, tuple[str, ...]]):
         if word.isascii() and word.isalnum():
             found = self._of(word)
         else:
-            pieces = ((stretch[start:end], paired) for start, end, paired in _pieces(stretch))
-            found = tuple(term for piece, paired in pieces for term in (_pairs(piece) if paired else self._of(piece)))
+            pieces = ((stretch[start:end], kind) for start, end, kind in _pieces(stretch))
+            found = tuple(term for piece, kind in pieces for term in self._of_piece(piece, kind))
         if len(stretch) <= _LONGEST_CACHED:
             if len(self) >= _MOST_CACHED:
                 self.clear()
             self[stretch] = found
         return found
+
+    def _of_piece(self, piece: str, kind: str) -> Sequence[str]:
+        if kind == "run":
+            return _pairs(piece)
+        if kind == "month":
+            return [term for term in dict.fromkeys(month_term(piece, each) for each in self._languages) if term]
+        return self._of(piece)
 
     def _of(self, word: str) -> tuple[str, ...]:
         if self._spoken and not term_of(word, self._spoken):
@@ -235,21 +251,38 @@ class _Terms(dict[str, tuple[str, ...]]):
         return tuple(dict.fromkeys(term for language in self._languages if (term := term_of(word, language))))
 
 
+def month_term(month: str, language: str) -> str:
+    """Return the term of the name of a month, by its number: "05"; that of the number alone for a language without names.
+
+    Where the language is unknown, as that of a table may be, the names in all languages have the term of the English one.
+    """
+    names = months_of(language or "en")
+    return _stemmer(language)(_folded(names[int(month) - 1], language)) if names else month.lstrip("0")
+
+
 @lru_cache(maxsize=32)
 def _table(languages: tuple[str, ...], spoken: str) -> _Terms:
     return _Terms(languages, spoken)
 
 
-def _pieces(text: str) -> Iterator[tuple[int, int, bool]]:
-    """Yield (start, end, paired) for each word, part of a word, or (`paired`) run whose terms are pairs of characters."""
+def _pieces(text: str) -> Iterable[tuple[int, int, str]]:
+    """Return (start, end, kind) of each "word" or part of one, "run" whose terms are pairs of characters, and "month" in digits,
+    which is also a word or in one; by ascending start."""
+    dates = [*_DATE.finditer(text)] if _MAYBE_DATE.search(text) else []
+    months = [(*date.span(group), "month") for date in dates for group in (1, 2, 3) if date[group]]
+    years = [(*date.span("year"), "word") for date in dates if date["year"]]
+    return sorted([*_words(text), *months, *years], key=itemgetter(0)) if dates else _words(text)
+
+
+def _words(text: str) -> Iterator[tuple[int, int, str]]:
     for found in chain.from_iterable(_WORD.finditer(text, *stretch.span()) for stretch in _STRETCH.finditer(text)):
         start, end = found.span()
         word = found.group()
         if found.lastgroup or not _COMPOUND.search(word) or _ABBREVIATION.fullmatch(word):
-            yield start, end, bool(found.lastgroup)
+            yield start, end, found.lastgroup or "word"
         else:
             for part in _PART.finditer(word):
-                yield start + part.start(), start + part.end(), bool(part.lastgroup)
+                yield start + part.start(), start + part.end(), part.lastgroup or "word"
 
 
 def _pairs(run: str) -> list[str]:
@@ -293,6 +326,9 @@ def _folded(word: str, language: str) -> str:
 
 @cache
 def _stemmer(language: str) -> Callable[[str], str]:
+    if not language:
+        english = {name: months_of("en")[i] for each in codes() for i, name in enumerate(months_of(each))}
+        return lambda word: english.get(word, word)
     if not (name := stemmer_of(language)):
         return str
 

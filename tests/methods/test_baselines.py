@@ -15,6 +15,7 @@ from fbrag_cli.corpus import Corpus, build_corpus
 from fbrag_cli.documents.document import Content, Document, Extracted
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.generator import CallOptions, Generations, Message, ModelInfo, Sampling
+from fbrag_cli.methods.fb_rag.fb_rag import FBRag
 from fbrag_cli.methods.fb_rag.long_context import LongContext, cut_middle
 from fbrag_cli.methods.fb_rag.order_preserving import OrderPreserving
 from fbrag_cli.methods.fb_rag.self_route import SelfRoute
@@ -267,3 +268,38 @@ def test_the_middle_is_cut_evenly_and_never_more_than_needed(text: str, room: in
         assert count(text[len(text) - tail :]) <= room // 2
         assert head + tail < len(text)
         assert count(text[: head + 1]) > room // 2 or head + tail + 1 == len(text)
+
+
+def test_models_read_the_name_of_each_file_above_its_passages() -> None:
+    texts = {"People/Orla Finch.md": "Phone: 555-0142.", "People/Ines Varga.md": "Phone: 555-0119."}
+    documents = [replace(Document.of(n, n, Extracted(Content(t), "text/plain")), label=n) for n, t in texts.items()]
+    corpus = build_corpus(documents)
+    for name in ("vanilla", "order-preserving", "self-route", "long-context", "fit-rag"):
+        large = Scripted(["nobody"])
+        run(name, corpus, large)
+        for label, text in texts.items():
+            assert f"{label}\n{text}" in told(large), name
+    small = Scripted(["Answer: nobody"])
+    trace = retrieved(FBRag(samples=1), QUESTION, tools(corpus, small=small))
+    assert all(f"{label}\n{text}" in small.asked[0][0][0].text for label, text in texts.items())
+    assert all(source.text in texts.values() for source in trace.sources)
+
+
+def test_where_the_middle_is_cut_the_names_of_files_are_counted() -> None:
+    documents = [
+        replace(Document.of(n, n, Extracted(Content(" ".join(f"{n}{i}" for i in range(400))), "text/plain")), label=f"{n}.md")
+        for n in ("a", "b", "c")
+    ]
+    corpus = build_corpus(documents)
+    large = Scripted(["nobody"], info=ModelInfo("scripted", None, "0/1", 700))
+    method = LongContext(max_tokens=16)
+    trace = method.truncate_to_window(retrieved(method, QUESTION, tools(corpus)), large)
+    (text,) = method.passages(trace)
+    assert text.startswith("a.md\na0 a1 ")
+    assert text.endswith(" c398 c399")
+    words = text.split()
+    head = [word for word in words if word[0] == "a" and word != "a.md"]
+    assert head == [f"a{i}" for i in range(len(head))]
+    tail = [word for word in words if word[0] == "c" and word != "c.md"]
+    assert tail == [f"c{i}" for i in range(400 - len(tail), 400)]
+    assert abs(len(head) - len(tail)) <= 2

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 
 from fbrag_cli.batch.jobs import Job
 from fbrag_cli.batch.row import answered
+from fbrag_cli.corpus import build_corpus
+from fbrag_cli.documents.document import Content, Document, Extracted
+from fbrag_cli.methods.fb_rag.order_preserving import OrderPreserving
 from fbrag_cli.render import as_json, live_page
 from fbrag_cli.render.answer import answer_of
 from fbrag_cli.render.html import page
 from fbrag_cli.render.markdown import chat_message, markdown
 from fbrag_cli.render.text import Layout, text
 from fbrag_cli.serving.mcp import results
+from fbrag_cli.trace import Trace
+from tests.methods.scripted import retrieved, tools
 from tests.test_citations import BOX, ROADS, TOWN, trace_of
 
 ANSWER = "Tobias Wrenn sealed it in 1893. He was born in Dunlathe."
@@ -78,3 +84,73 @@ def test_one_place_says_closest() -> None:
         assert "\n\nClosest passage: [^1]" in markdown(answer, Layout(context=0))
         assert "*Closest passage:*[^" in "".join(chat_message(answer))
         assert ">Closest passage</h2>" in page(trace)
+
+
+NAMES = ["Ada Crome", "Ben Torvik", "Cleo Marsh", "Dirk Hansa", "Elin Rao", "Finn Oster", "Gia Bellamy", "Hugo Pratt"]
+MEMBERS = [f"{name} was elected a member of the finance committee in {1990 + i}." for i, name in enumerate(NAMES)]
+GULLS = [f"The gulls of day {10 + i} slept on the pier until the morning bell." for i in range(24)]
+
+
+def read_in_part(question: str, texts: Sequence[str], select: int = 5, names: Sequence[str] = ()) -> Trace:
+    """The trace of an answer from the best chunks of a document of such sentences, or of a document of each."""
+    parts = list(texts) if names else [" ".join(texts)]
+    documents = [
+        Document.of(name, name, Extracted(Content(part), "text/plain"))
+        for name, part in zip(names or ["log.txt"], parts, strict=True)
+    ]
+    corpus = build_corpus(documents, 300 if names else 12)
+    assert len(corpus.chunks) == len(texts)
+    trace = retrieved(OrderPreserving(select=select), question, tools(corpus))
+    return replace(trace, status="answered", answer="Ada Crome")
+
+
+def last_note(trace: Trace) -> str:
+    return [*answer_of(trace).notes()][-1]
+
+
+def test_more_matches_than_were_read_are_said_in_every_form() -> None:
+    trace = read_in_part("Who are the members of the finance committee?", [*MEMBERS, *GULLS])
+    line = "5 of 8 matching passages read"
+    assert last_note(trace) == f"{line}: --more"
+    answer, layout = answer_of(trace), Layout(context=0)
+    assert f"{line}: --more\n" in text(answer, layout)
+    assert f"{line}: \\-\\-more" in markdown(answer, layout) or f"{line}: --more" in markdown(answer, layout)
+    assert f"*{line}*" in "".join(chat_message(answer))
+    assert f"{line} (--more reads more)" in page(trace)
+    told, row = as_json.answer(trace, memory_mb=0), answered(Job(("log.txt",), "1", trace.question), trace, {})
+    for record in (told, row):
+        assert record["matching_passages"] == {"read": 5, "found": 8, "files": []}
+
+
+def test_nothing_is_said_where_all_that_matches_was_read_or_little_matches() -> None:
+    asked = "Who are the members of the finance committee?"
+    for trace in (
+        read_in_part(asked, [*MEMBERS, *GULLS], select=8),
+        read_in_part("When was Cleo Marsh elected to the finance committee?", [*MEMBERS, *GULLS]),
+        read_in_part("Which owl sang?", [*MEMBERS, *GULLS]),
+        replace(read_in_part(asked, [*MEMBERS, *GULLS]), status="retrieved", answer=None),
+    ):
+        assert answer_of(trace).matches is None
+        assert as_json.answer(trace, memory_mb=0)["matching_passages"] is None
+
+
+def test_a_question_for_many_things_counts_what_matches_less() -> None:
+    plain = read_in_part("Who was elected to the finance committee?", [*MEMBERS, *GULLS], select=2)
+    assert last_note(plain) == "2 of 8 matching passages read: --more"
+    for question, more in (
+        ("How many were elected to the finance committee?", ", and a count needs all: --more"),
+        ("Who was the youngest of the finance committee?", ": --more"),
+        ("Wie viele sind im finance committee?", ", and a count needs all: --more"),
+    ):
+        trace = read_in_part(question, [*MEMBERS, *GULLS], select=5)
+        assert last_note(trace) == f"5 of 8 matching passages read{more}"
+
+
+def test_files_that_match_equally_well_are_both_named() -> None:
+    leave = "Each employee has {} days of paid leave a year, asked for in writing."
+    names = ["handbook 2021.md", "handbook 2024.md", *(f"{i}.txt" for i in range(24))]
+    trace = read_in_part("How long is the paid leave?", [leave.format(24), leave.format(28), *GULLS], names=names)
+    assert last_note(trace) == "handbook 2021.md and handbook 2024.md match equally well"
+    assert as_json.answer(trace, memory_mb=0)["matching_passages"] == {"read": 2, "found": 2, "files": names[:2]}
+    one = read_in_part("How long is the paid leave?", [leave.format(24), *GULLS, GULLS[0]], names=names)
+    assert answer_of(one).matches is None

@@ -293,3 +293,10 @@ def test_what_nobody_holds_is_freed_at_once() -> None:
         assert [each() for each in left] == [None, None]
     finally:
         gc.enable()
+
+
+def test_a_question_about_may_finds_the_month_in_digits() -> None:
+    """In English texts and questions the word alone is a function word."""
+    bm25 = BM25.of(corpus_of("2025-04 ten crates 2025-05 two crates 2025-06 one crate", 3))
+    assert bm25.scores("How many crates in May 2025?").argmax() == 1
+    assert np.array_equal(bm25.scores("How many crates may be sent?"), bm25.scores("How many crates are sent?"))

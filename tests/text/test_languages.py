@@ -9,15 +9,18 @@ from fbrag_cli.errors import FbragError
 from fbrag_cli.text.languages import (
     _SCRIPTS,
     _languages,
+    asks_for_many,
     codes,
     detect,
     foreign_language,
+    months_of,
     name_of,
     resolve,
     sentence,
     stemmer_of,
     stop_words,
 )
+from fbrag_cli.text.words import month_term, term_of
 
 NOTICES = json.loads((Path(__file__).parents[1] / "benchmarks" / "notices.json").read_text(encoding="utf-8"))
 
@@ -113,7 +116,8 @@ def test_every_language_is_complete(code: str) -> None:
     assert stop_words(code) or not needs_words, "words show its language, or are no terms, and there are none"
     assert stemmer_of(code) in ("", *Stemmer.algorithms())
     entry = _languages()[code]
-    lists = ("function_words", "asking_words", "referring_words", "yes_and_no")
+    questions = ("asking_words", "counting_words", "comparing_words", "referring_words")
+    lists = ("function_words", "yes_and_no", "months", "page_words", "section_words", *questions)
     assert entry.keys() <= {"name", "stemmer", "not_found", "not_sure", *lists}
     assert ("not_found" in entry) == ("not_sure" in entry)
     assert entry.get("not_sure", ":")[-1] in ":："
@@ -153,3 +157,38 @@ def test_names_and_headings_are_not_foreign(text: str) -> None:
 
 def test_languages_have_names() -> None:
     assert [name_of(code) for code in ("zh", "el", "", "xx")] == ["Chinese", "Greek", "", ""]
+
+
+@pytest.mark.parametrize("code", [code for code in codes() if months_of(code)])
+def test_months_have_twelve_names_and_as_many_terms(code: str) -> None:
+    found = [month_term(f"{number:02}", code) for number in range(1, 13)]
+    assert len({*found}) == len(months_of(code)) == 12
+    assert all(term_of(name, code) in (term, "") for name, term in zip(months_of(code), found, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("question", "asks"),
+    [
+        ("How many orders were returned?", "count"),
+        ("Which contract has the longer notice period?", "comparison"),
+        ("List all members.", "comparison"),
+        ("Who is the oldest member?", "comparison"),
+        ("Who sealed the box?", ""),
+        ("What is the phone number of Orla?", ""),
+        ("Wie viele Projekte gibt es?", "count"),
+        ("Welcher Vertrag hat die längere Frist?", "comparison"),
+        ("Wer hat die Kiste versiegelt?", ""),
+        ("Combien de projets y a-t-il ?", "count"),
+        ("Quelle est la plus longue rue ?", "comparison"),
+        ("Qui a scellé la boîte ?", ""),
+        ("¿Cuántos pedidos hay?", "count"),
+        ("¿Qué contrato tiene el plazo más largo?", "comparison"),
+        ("¿Quién selló la caja?", ""),
+        ("一共有多少个项目？", "count"),
+        ("哪座桥最长？", "comparison"),
+        ("谁封了箱子？", ""),
+        ("Сколько заказов?", ""),  # without a list
+    ],
+)
+def test_a_question_for_many_things_is_known_by_its_words(question: str, asks: str) -> None:
+    assert asks_for_many(question, detect(question) or "en") == asks

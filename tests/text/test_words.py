@@ -10,7 +10,7 @@ from uniseg.wordbreak import words as unicode_words
 
 from fbrag_cli.text.languages import codes, stemmer_of
 from fbrag_cli.text.sentences import sentence_spans
-from fbrag_cli.text.words import cut, term_spans, terms, word_spans
+from fbrag_cli.text.words import cut, month_term, term_spans, terms, word_spans
 
 WITHOUT_SPACES = regex.compile(r"[\p{Han}\p{Hiragana}\p{WB=Katakana}\p{LB=SA}]")
 IN_A_WORD = regex.compile(r"[\p{WB=ALetter}\p{WB=Hebrew_Letter}\p{WB=Numeric}\p{WB=ExtendNumLet}]")
@@ -300,3 +300,34 @@ def test_a_long_address_in_prose_is_one_word() -> None:
     text = f"{sentence(50)} https://example.org/{'a/b?c=d&' * 40} {sentence(49)} {sentence(100)}"
     assert lengths(text, 100) == [100, 100]
     assert lengths(f"one https://example.org/{'a' * 900} two", 3) == [3]
+
+
+@pytest.mark.parametrize(
+    ("text", "question", "language"),
+    [
+        ("Paid on 2025-12-03.", "December 2025", "en"),
+        ("2025/12", "in December of 2025", "en"),
+        ("12/2025", "December 2025", "en"),
+        ("2025-12T10:30", "DECEMBER 2025", "en"),
+        ("Bezahlt am 3.12.2025", "Dezember 2025", "de"),
+        ("Rechnung 03.2024", "im März 2024", "de"),
+        ("Payé le 2024-08-01", "en août 2024", "fr"),
+        ("Pagado 02/2024", "febrero de 2024", "es"),
+        ("Оплачено 2024-01-15", "в январе 2024 года", "ru"),
+        ("Zapłacono 2024-12-15", "w grudniu 2024", "pl"),
+        ("支付日期 2024-03-15", "2024年3月", "zh"),
+        ("2024-12", "décembre 2024", ""),  # a table, whose language nothing shows
+        ("Dezember 2024", "2024-12", ""),
+        ("12/2024", "2024-12", "vi"),
+    ],
+)
+def test_a_month_and_its_year_match_in_all_their_forms(text: str, question: str, language: str) -> None:
+    shared = {*terms(text, (language,))} & {*terms(question, (language,))}
+    (year,) = (term for term in shared if term.isdigit() and len(term) == 4)
+    assert shared - {year}, "the month is shared too"
+    assert terms(text, (language,)) == [term for _, _, term in term_spans(text, (language,))]
+
+
+@pytest.mark.parametrize("text", ["03/04/2025", "12/31/2025", "1/2/2003", "12-2025-A", "2025-13", "3.14", "x12/2025"])
+def test_an_uncertain_month_has_no_name(text: str) -> None:
+    assert not {*terms(text)} & {month_term(f"{number:02}", "en") for number in range(1, 13)}

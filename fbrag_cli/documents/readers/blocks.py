@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from fbrag_cli.documents.document import Content, Extracted, Section
 from fbrag_cli.text.printable import plural
 
 _MAX_TABLES = 20  # nested in each other; people make no deeper ones
 _MAX_INDENT = 10  # levels of lists
+_MAX_MERGED = 1_000_000  # characters that merged cells have in all rows but their first
 _MAX_CELL = 300  # characters of a cell that may hold several paragraphs and still be part of its row's line
+#: Rows over which a cell is merged at most, as where it says no number.
+MANY_ROWS = 1 << 20
 #: Where a word may break: it is not shown.
 SOFT_HYPHEN = "\u00ad"
 
@@ -105,10 +108,20 @@ def extracted(
 
 @dataclass(slots=True)
 class _Row:
-    """An open row of a table. outer: the blocks to which it will be added. cells: its cells so far."""
+    """An open row of a table. outer: the blocks to which it will be added. cells: its cells so far. merged: of the cells that are
+    merged with others above or below, by their columns: the number of rows, 0 for a cell that one above is merged over."""
 
     outer: list[Block]
     cells: list[list[Block]] = field(default_factory=list)
+    merged: dict[int, int] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _MergedCell:
+    """A cell that is merged over rows below its own. n_rows: number of those that are still to come."""
+
+    blocks: list[Block]
+    n_rows: int
 
 
 class BlockBuilder:
@@ -129,6 +142,8 @@ class BlockBuilder:
         self._group = 0
         self._blocks: list[Block] = []
         self._rows: list[_Row | None] = []  # open rows, each in a cell of the one before; None: not laid out
+        self._merged: dict[int, dict[int, _MergedCell]] = {}  # by the number of open rows around the table, and the column
+        self._n_merged = 0  # characters of merged cells in all rows but their first
 
     def text(self, data: str, *, shift: str = "", is_struck: bool = False) -> None:
         """Add running text. shift: "^" if it begins to be raised, as in 10⁶, "_" if lowered. is_struck: whether it is marked as
@@ -199,6 +214,7 @@ class BlockBuilder:
     def begin_group(self) -> None:
         """Begin a list or table, which is separate from one before it."""
         self.end_block()
+        self._merged.pop(len(self._rows), None)
         if not self._markers:
             self._group += 1
 
@@ -226,11 +242,14 @@ class BlockBuilder:
             self.end_cell()
         self.end_row()
 
-    def begin_cell(self) -> None:
-        """Begin a cell. Outside a row, it is running text."""
+    def begin_cell(self, *, beside_merged: bool = False) -> None:
+        """Begin a cell. Outside a row, it is running text. beside_merged: whether the row has no cells of its own where cells
+        above it are merged over it, as in HTML."""
         self.end_block()
         row = self._rows[-1] if self._rows else None
         if row is not None:
+            if beside_merged:
+                self._skip_merged(row, len(self._rows) - 1)
             row.cells.append([])
             self._blocks = row.cells[-1]
 
@@ -240,12 +259,49 @@ class BlockBuilder:
         if row is not None:
             self._blocks = row.outer
 
-    def end_row(self) -> None:
+    def merge_cell(self, n_rows: int) -> None:
+        """Merge the open cell over `n_rows` rows, of which its own is the first. 0: it is what one above is merged over."""
+        row = self._rows[-1] if self._rows else None
+        if row is not None and n_rows != 1:
+            row.merged[len(row.cells) - 1] = n_rows
+
+    def end_row(self, *, beside_merged: bool = False) -> None:
+        """End a row. beside_merged: as for `begin_cell`."""
         self.end_block()
         row = self._rows.pop()
         if row is not None:
             self._blocks = row.outer
+            if beside_merged:
+                self._skip_merged(row, len(self._rows))
+            self._fill_merged(row)
             self._blocks += _merged(row.cells, f"row {self._group}")
+
+    def _skip_merged(self, row: _Row, depth: int) -> None:
+        """Add the cells that follow in a row because cells above are merged over it. depth: number of the rows around it."""
+        above = self._merged.get(depth, {})
+        while len(row.cells) in above:
+            row.merged[len(row.cells)] = 0
+            row.cells.append([])
+
+    def _fill_merged(self, row: _Row) -> None:
+        """Give each cell of a row the text of the short one that is merged over it, and note those that are merged over rows
+        below."""
+        above = self._merged.setdefault(len(self._rows), {})
+        for column, blocks in enumerate(row.cells):
+            n_rows, cell = row.merged.get(column, 1), above.get(column)
+            if n_rows or cell is None:
+                above.pop(column, None)
+                if n_rows > 1:
+                    is_short = _fits_a_line(blocks) and sum(len(block.text) for block in blocks) <= _MAX_CELL
+                    said = [replace(block, anchors=()) for block in blocks] if is_short else []
+                    above[column] = _MergedCell(said, n_rows - 1)
+                continue
+            self._n_merged += 1 + sum(len(block.text) for block in cell.blocks)
+            if not blocks and self._n_merged <= _MAX_MERGED:
+                row.cells[column] = cell.blocks
+            cell.n_rows -= 1
+            if not cell.n_rows:
+                del above[column]
 
     def blocks(self) -> list[Block]:
         self.end_block()

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from fbrag_cli.documents.document import Extracted, comment
-from fbrag_cli.documents.readers.blocks import Block, extracted
+from fbrag_cli.documents.readers.blocks import MANY_ROWS, Block, extracted
 from fbrag_cli.documents.readers.charts import read_linked
 from fbrag_cli.documents.readers.docx_numbering import TOGGLES, Numbering, Style, Styles, is_on
 from fbrag_cli.documents.readers.equations import Equation
@@ -221,6 +221,7 @@ class _WordPart:
             "w:tr": self._row,
             "w:tc": self._cell,
             "w:gridSpan": self._span,
+            "w:vMerge": self._merge,
             "w:txbxContent": lambda _: self._writer.begin_story(),
             "w:footnoteReference": lambda given: self._note_mark("footnote", given),
             "w:endnoteReference": lambda given: self._note_mark("endnote", given),
@@ -469,6 +470,10 @@ class _WordPart:
     def _span(self, given: dict[str, str]) -> None:
         if self._spans:
             self._spans[-1] = number(attribute(given, "val"))
+
+    def _merge(self, given: dict[str, str]) -> None:
+        if self._spans:
+            self._writer.builder.merge_cell(MANY_ROWS if attribute(given, "val") == "restart" else 0)
 
     def _end_cell(self) -> None:
         span = max(1, min(self._spans.pop(), _MAX_COLUMNS - self._columns))

@@ -9,9 +9,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from fbrag_cli.documents.document import comment
-from fbrag_cli.documents.readers.blocks import Block, BlockBuilder, StruckText
+from fbrag_cli.documents.readers.blocks import MANY_ROWS, Block, BlockBuilder, StruckText
 from fbrag_cli.documents.readers.charts import read_linked
-from fbrag_cli.documents.readers.xml import attribute
+from fbrag_cli.documents.readers.xml import attribute, number
 from fbrag_cli.documents.readers.zip_parts import Archive, Relation
 
 if TYPE_CHECKING:
@@ -135,6 +135,8 @@ class Drawing:
                 builder.begin_row()
             case "tc":
                 builder.begin_cell()
+                covered = attributes.get("vMerge") in ("1", "true")
+                builder.merge_cell(0 if covered else number(attributes.get("rowSpan", ""), 1, MANY_ROWS))
             case "br":
                 self._text(" ") if self._in_title else builder.line_break()
             case "tab":

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from fbrag_cli.documents.decoding.encoding import decode
 from fbrag_cli.documents.document import Extracted
-from fbrag_cli.documents.readers.blocks import SOFT_HYPHEN, Block, BlockBuilder, StruckText, content_of
+from fbrag_cli.documents.readers.blocks import MANY_ROWS, SOFT_HYPHEN, Block, BlockBuilder, StruckText, content_of
 from fbrag_cli.documents.readers.number_formats import lettered, roman, upper
 from fbrag_cli.documents.source import Source
 
@@ -27,6 +27,8 @@ _PREFORMATTED = frozenset(("pre", "xmp", "listing", "plaintext"))
 _CELLS = frozenset(("td", "th"))
 _NOTE = frozenset(("noteref", "doc-noteref"))
 _NUMBER = re.compile(r"-?\d{1,9}", re.ASCII)
+_SPAN = re.compile(r"\d{1,4}", re.ASCII)
+_MAX_COLUMNS = 100  # over which a cell is merged
 _UNKNOWN = re.compile(r"\0(\d+) (\d+)\0")  # stands for a number: key of its list, items before it. Pages have no NULs
 _NUMERALS: dict[str, Callable[[int], str]] = {"a": lettered, "lower-alpha": lettered, "lower-latin": lettered}
 _NUMERALS |= {"i": roman, "lower-roman": roman}
@@ -112,6 +114,7 @@ class _PageReading:
         self._lists: list[_List] = []
         self._waiting: list[_List] = []
         self._shift = ""
+        self._merged: list[tuple[int, int]] = []  # rows and columns over which each open cell is merged
 
     def page(self) -> Page:
         blocks = self._builder.blocks()
@@ -158,7 +161,11 @@ class _PageReading:
         elif tag == "tr":
             builder.begin_row()
         elif tag in _CELLS:
-            builder.begin_cell()
+            builder.begin_cell(beside_merged=True)
+            rows, columns = (_SPAN.fullmatch(attributes.get(name, "")) for name in ("rowspan", "colspan"))
+            n_rows = (int(rows[0]) or MANY_ROWS) if rows else 1
+            builder.merge_cell(n_rows)
+            self._merged.append((n_rows, min(int(columns[0]), _MAX_COLUMNS) if columns else 1))
         elif tag in _BLOCKS:
             builder.end_block()
             builder.level = _HEADINGS.get(tag, builder.level)
@@ -184,9 +191,14 @@ class _PageReading:
             builder.end_block()
             self._lists.pop()
         elif tag == "tr":
-            builder.end_row()
+            builder.end_row(beside_merged=True)
         elif tag in _CELLS:
             builder.end_cell()
+            n_rows, n_columns = self._merged.pop()
+            for _ in range(n_columns - 1):
+                builder.begin_cell()
+                builder.merge_cell(n_rows)
+                builder.end_cell()
         elif tag in _BLOCKS:
             builder.end_block()
             if tag in _HEADINGS:

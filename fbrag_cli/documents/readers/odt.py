@@ -9,7 +9,7 @@ from functools import partial
 from typing import TypeVar
 
 from fbrag_cli.documents.document import Extracted, comment
-from fbrag_cli.documents.readers.blocks import Block, extracted
+from fbrag_cli.documents.readers.blocks import MANY_ROWS, Block, extracted
 from fbrag_cli.documents.readers.equations import Equation
 from fbrag_cli.documents.readers.odt_styles import OUTLINE, Level, Styles, label
 from fbrag_cli.documents.readers.writer import PAGE_NUMBER, Writer
@@ -164,8 +164,8 @@ class _OpenDocument:
             "text:page-count": self._page_number,
             "table:table": lambda _: self._writer.begin_table(),
             "table:table-row": lambda _: self._writer.builder.begin_row(),
-            "table:table-cell": lambda _: self._writer.begin_cell(),
-            "table:covered-table-cell": lambda _: self._writer.begin_cell(),
+            "table:table-cell": lambda given: self._cell(number(attribute(given, "number-rows-spanned"), 1, MANY_ROWS)),
+            "table:covered-table-cell": lambda _: self._cell(0),
             "draw:text-box": self._begin_story,
             "draw:frame": self._frame,
             "draw:object": self._object,
@@ -273,6 +273,11 @@ class _OpenDocument:
         if self._in_header_or_footer:
             self._say(PAGE_NUMBER)
             self._skip(attributes)
+
+    def _cell(self, n_rows: int) -> None:
+        """Begin a cell. n_rows: as of `BlockBuilder.merge_cell`."""
+        self._writer.begin_cell()
+        self._writer.builder.merge_cell(n_rows)
 
     # -- what is not read ----------------------------------------------------------------------------------------------------
 

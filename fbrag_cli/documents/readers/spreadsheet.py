@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from datetime import date, datetime, time, timedelta
 from functools import partial, reduce
@@ -18,6 +18,7 @@ from fbrag_cli.documents.format_detection import OLE, workbook_head
 from fbrag_cli.documents.readers.blocks import Block, StruckText, extracted
 from fbrag_cli.documents.readers.drawing import comments_of, names_of_authors, parts_named, read_drawing
 from fbrag_cli.documents.readers.odt import refuse_encrypted
+from fbrag_cli.documents.readers.xml import number as parsed
 from fbrag_cli.documents.readers.xml import refuse_entities
 from fbrag_cli.documents.readers.zip_parts import MAX_UNPACKED, Archive, Relation, packed
 from fbrag_cli.documents.source import Source
@@ -49,6 +50,10 @@ _FAR = re.compile(rb'r="(?:[A-Z]{3}\d|[A-Z]{2}\d{5})')
 _FILLED = re.compile(rb'<c [^<>]*?r="([A-Z]{1,3})(\d{1,12})"[^<>]*(?<!/)>(?!</c>)')
 _FILEPASS = 0x2F
 _MAX_ROWS = 1 << 20  # of a sheet; a number beyond that is a lie, and calamine would count up to it
+_ROWS_MERGED = re.compile(rb'number-rows-spanned="(?!1")')
+_COVERED = "{*}covered-table-cell"
+_Range = tuple[tuple[int, int], tuple[int, int]]
+_LONGEST_MERGED = 300  # characters of a cell that is repeated in each of its rows
 _HALF_SECOND = timedelta(milliseconds=500)
 _EXACT_INTEGERS = 2**53  # below, a float holds every integer
 
@@ -241,6 +246,7 @@ class _WorkbookReading:
         self._length = 0  # of the rows, in characters
         self._left_out, self._struck = Counter[str](), StruckText(markup)
         self._comments: list[str] = []
+        self._merged_cells = _merged_in(package.cells.get("content.xml", b""))
 
     def read(self, file: BytesIO) -> Extracted:
         from python_calamine import CalamineWorkbook
@@ -276,8 +282,10 @@ class _WorkbookReading:
         sheet = workbook.get_sheet_by_index(number)
         if sheet.end is not None and sheet.end[0] >= _MAX_ROWS:
             raise self._source.damaged("a spreadsheet", f"it cannot be read (a sheet has a row {sheet.end[0] + 1:,})")
-        for cells in sheet.iter_rows():
-            row = "\t".join(map(written, cells)).rstrip()
+        ranges = self._merged_cells[number] if number < len(self._merged_cells) else sheet.merged_cell_ranges or ()
+        merged = _MergedCells(ranges, sheet.start[1] if sheet.start else 0)
+        for at, cells in enumerate(sheet.iter_rows()):
+            row = "\t".join(merged.filled(at, [*map(written, cells)])).rstrip()
             if row:
                 self._length += len(row)
                 yield Block(row, group="rows")
@@ -290,6 +298,58 @@ class _WorkbookReading:
             if each.kind == "drawing" and each.target in archive:
                 inside = archive.relations(each.target)
                 yield from read_drawing(archive, each.target, inside, self._left_out, self._struck).builder.blocks()
+
+
+def _merged_in(content: bytes) -> list[list[_Range]]:
+    """Return the merged cells of each sheet of OpenDocument, which calamine does not give; nothing where no rows are merged."""
+    from lxml import etree
+
+    found: list[list[_Range]] = []
+    if not _ROWS_MERGED.search(content):
+        return found
+    row = column = 0
+    events = etree.iterparse(BytesIO(content), events=("start",), tag=("{*}table", "{*}table-row", "{*}table-cell", _COVERED))
+    with suppress(etree.LxmlError):
+        for _, element in events:
+            given = {name.rpartition("}")[2]: value for name, value in element.attrib.items()}
+            match element.tag.rpartition("}")[2]:
+                case "table":
+                    found.append([])
+                    row = 0
+                case "table-row":
+                    row, column = row + parsed(given.get("number-rows-repeated", ""), 1), 0
+                case _:
+                    n_rows, n_columns = (parsed(given.get(f"number-{of}-spanned", ""), 1) for of in ("rows", "columns"))
+                    if n_rows > 1 and found:
+                        found[-1].append(((row - 1, column), (row + n_rows - 2, column + n_columns - 1)))
+                    column += parsed(given.get("number-columns-repeated", ""), 1)
+            element.clear()
+    return found
+
+
+class _MergedCells:
+    """The cells of a sheet that are merged over several rows. ranges: (row, column) of the first and of the last cell of each.
+    start: the first column that has a cell, with which the rows begin."""
+
+    def __init__(self, ranges: Iterable[_Range], start: int) -> None:
+        self._begun: dict[int, list[tuple[int, int]]] = {}  # by the first row: column, and last row
+        self._open: dict[int, tuple[int, str]] = {}  # by the column: last row, and text
+        for (top, left), (bottom, _) in ranges:
+            if top < bottom:
+                self._begun.setdefault(top, []).append((left - start, bottom))
+
+    def filled(self, row: int, cells: list[str]) -> list[str]:
+        """Return the cells of the next row, each that a cell above is merged over with the text of that one; but not of a long
+        one, and not in an empty row."""
+        for column, (last, said) in [*self._open.items()] if any(cells) else ():
+            if row > last:
+                del self._open[column]
+            elif not cells[column]:
+                cells[column] = said
+        for column, last in self._begun.pop(row, ()):
+            if 0 <= column < len(cells) and 0 < len(cells[column]) <= _LONGEST_MERGED:
+                self._open[column] = last, cells[column]
+        return cells
 
 
 def written(value: object) -> str:

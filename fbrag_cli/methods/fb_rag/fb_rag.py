@@ -24,6 +24,7 @@ from fbrag_cli.methods.prompts import forward_messages
 from fbrag_cli.methods.ranking import (
     SELECT,
     ChunkMethod,
+    at_named_place,
     backward_scores,
     continued,
     matching,
@@ -142,11 +143,13 @@ class FBRag(ChunkMethod):
         with stage("recall") as recalling:
             backward = backward_scores(query.text, tools)  # S_B
             recalled = top_unique_chunks(tools.corpus, backward, self.recall)
+            named = dict.fromkeys(unread(dict.fromkeys(at_named_place(query.text, tools.corpus, backward), ()), recalled), ())
+            recalled |= named
             read = whole_chunks(tools.corpus, sorted(recalled))
 
         # Stage II: K samples of rationale and answer from these chunks, ...
         messages = forward_messages(
-            [passage.text_with_header for passage in read],
+            [passage.text_for(query.text) for passage in read],
             self.question_with_choices(query.text),
             self.templates,
             main_language(read),
@@ -163,8 +166,9 @@ class FBRag(ChunkMethod):
             else:
                 best = matching(tools.corpus, scores.combined, self.n_selected)
                 if self.continues:
-                    selected = continued(tools.corpus, recalled, best, self.n_selected, self.select)
+                    selected = continued(tools.corpus, recalled, best, self.n_selected + len(named), self.select)
                 else:
+                    best |= dict.fromkeys(unread(named, best), ())
                     selected = Selection(best, whole_chunks(tools.corpus, sorted(best)))
 
         return replace(

@@ -40,9 +40,10 @@ class LongContext(ChunkMethod):
         return replace(self.select_by_question(query, tools).reading(whole_document(tools.corpus)), warnings=())
 
     def passages(self, trace: Trace) -> list[str]:
-        """Return one text: the documents, each without a seam between its chunks."""
+        """Return one text: the documents, each below its name among several, without a seam between its chunks."""
         by_document = groupby(trace.context, key=lambda passage: id(passage.document))
-        return [BETWEEN.join("".join(passage.text for passage in passages) for _, passages in by_document)]
+        parts = ([*passages] for _, passages in by_document)
+        return [BETWEEN.join(_heading(each[0]) + "".join(passage.text for passage in each) for each in parts)]
 
     def truncate_to_window(self, trace: Trace, large: Generator) -> Trace:
         """Cut the middle of what exceeds the model's window. Raises FbragError prompt_too_long where no room is left at all."""
@@ -109,11 +110,16 @@ def _without_middle(context: tuple[Passage, ...], head: int, tail: int) -> Itera
     """Yield the passages before character `head` and from character `tail` on, in the text that `passages` makes."""
     at, last = 0, None
     for passage in context:
-        if last is not None and last.document is not passage.document:
-            at += len(BETWEEN)
+        if last is None or last.document is not passage.document:
+            at += len(BETWEEN if last else "") + len(_heading(passage))
         length = passage.end - passage.start
         if (kept := min(length, head - at)) > 0:
             yield replace(passage, end=passage.start + kept)
         if (skipped := max(0, tail - at)) < length:
             yield replace(passage, start=passage.start + skipped)
         at, last = at + length, passage
+
+
+def _heading(passage: Passage) -> str:
+    """Return the line with the name of a passage's file; "" for a file alone."""
+    return f"{passage.document.label}\n" if passage.document.label else ""

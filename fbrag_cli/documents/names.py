@@ -1,0 +1,62 @@
+"""What the names of several files say of their texts: a label above each passage, and words that count as words of each."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from itertools import takewhile
+from pathlib import PurePath
+from typing import NamedTuple
+from unicodedata import normalize
+
+import regex
+
+from fbrag_cli.text.printable import one_line
+
+_LONGEST = 100  # characters of a label
+# A date in full ("2025-12-31", "20251231"), a month ("2025-12") or a year; then words of letters, "OrlaFinch" being two.
+_YEAR, _MONTH, _DAY = r"(?P<year>(?:19|20)\d\d)", r"(?P<month>0[1-9]|1[0-2])", r"(?:0[1-9]|[12]\d|3[01])"
+_PART = regex.compile(
+    rf"(?<!\d){_YEAR}(?:[-_. ]?{_MONTH}[-_. ]?{_DAY}(?!\d)|[-_. ]{_MONTH}(?!\d)|(?!\d))"
+    r"|(?P<word>[\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}ー]{2,}|"
+    r"\p{Lu}[\p{Ll}\p{Lo}\p{M}]{3,}|[\p{Ll}\p{Lo}\p{M}]{4,}|[\p{Lu}\p{M}]{4,})"
+)
+_RANDOM = regex.compile(r"(?=[\p{L}-]*\d)(?=[\d-]*\p{L})[0-9A-Fa-f-]{16,}")  # a hash, or a UUID
+
+
+class Name(NamedTuple):
+    """label: the file's name as it is shown to models, with the folders that the files do not share. words: see `names_of`."""
+
+    label: str
+    words: tuple[str, ...]
+
+
+def names_of(paths: Sequence[str]) -> list[Name]:
+    """Return what the name of each of several files says; nothing of a file alone.
+
+    words: those of its stem that have four letters or more, years, and months as "--12", each once. A word that half of the names
+    have says nothing.
+    """
+    if len(paths) < 2:
+        return [Name("", ())] * len(paths)
+    parts = [PurePath(path).parts for path in paths]
+    levels = zip(*(each[:-1] for each in parts), strict=False)
+    n_shared = sum(1 for _ in takewhile(lambda level: len({*level}) == 1, levels))
+    words = [_words(PurePath(path).stem) for path in paths]
+    n_names = Counter(word for own in words for word in own)
+    most = max(2, len(paths) / 2)
+    return [
+        Name(one_line("/".join(each[n_shared:]), _LONGEST), tuple(word for word in own if n_names[word] < most))
+        for each, own in zip(parts, words, strict=True)
+    ]
+
+
+def _words(stem: str) -> dict[str, None]:
+    """Return the words of a file's name, each once, in order."""
+    found: dict[str, None] = {}
+    for part in _PART.finditer(_RANDOM.sub(" ", normalize("NFC", stem))):
+        if part["word"]:
+            found[part["word"].casefold()] = None
+        else:
+            found |= dict.fromkeys([part["year"], *([f"--{part['month']}"] if part["month"] else [])])
+    return found
