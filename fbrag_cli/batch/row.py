@@ -80,7 +80,17 @@ def failed(job: Job, error: FbragError, settings: Mapping[str, object]) -> dict[
 def _row(job: Job, settings: Mapping[str, object], *, status: str, **found: Any) -> dict[str, Any]:
     """Return a row. found: what was found out; of the other keys none was."""
     given = {"answers": list(job.answers)} if job.answers else {}
-    nothing = ("answer", "unsupported_answer", "place", "quote", "unsure", "support", "agreement", "confidence")
+    nothing = (
+        "answer",
+        "unsupported_answer",
+        "place",
+        "quote",
+        "unsure",
+        "support",
+        "agreement",
+        "answer_probability",
+        "confidence",
+    )
     return {
         **{"schema": SCHEMA, "id": job.id, "document": job.document, "question": job.question, **given},
         "status": status,
