@@ -36,7 +36,7 @@ DECLINED = 0.275
 #: Below this confidence an answer is unsure: with samples and the answer's probability, by the probability alone, and by the mean
 #: of support and agreement alone, where no probability is known (then at the latest where no sample holds the answer). One right
 #: answer in five is below. Looked at again on fresh answers (tests/benchmarks/README.md, "Confidence").
-SURE, SURE_ALONE, SURE_UNWEIGHED = 0.64, 0.74, 0.51
+SURE, SURE_ALONE, SURE_UNWEIGHED = 0.65, 0.74, 0.51
 
 _SAYS_EITHER = 0.2  # of the probability on yes and no together, for their ratio to mean anything
 _GAP = " … "  # between two windows of a chunk
@@ -306,11 +306,12 @@ def judged(trace: Trace, support: float | None) -> Trace:
     known = [each for each in (support, agreed) if each is not None]
     mean = sum(known) / len(known) if known else None
     declined = not trace.answer or (support is not None and (mean or 0) < (MIN_SUPPORT if agreed is None else DECLINED))
-    if probability is not None:
-        sure, least = (probability, SURE_ALONE) if agreed is None else ((probability + (mean or 0) / 2) / 1.5, SURE)
+    if probability is None:
+        sure, least = mean, 0 if agreed is None else SURE_UNWEIGHED if support is not None else _ONE_AGREES
+    elif agreed is None:
+        sure, least = probability, SURE_ALONE
     else:
-        sure = mean
-        least = 0 if agreed is None else SURE_UNWEIGHED if support is not None else _ONE_AGREES
+        sure, least = (probability + (mean or 0) / 2) / 1.5, SURE
     unsure = not declined and sure is not None and sure < least
     verdict = replace(trace.verdict, support=support, agreement=agreed, confidence=sure, low_confidence=unsure)
     return replace(trace, status="not_found" if declined else "answered", verdict=verdict)
