@@ -121,12 +121,15 @@ class Verdict:
     """How sure an answer is (`methods.method.judged`).
 
     support: the probability, by the large model, that the context shows the answer, 0 to 1; None where it was not asked.
-    agreement: the share of the samples that hold the answer, 0 to 1; None without samples of the document. confidence: of both,
-    0 to 1. low_confidence: whether the confidence is too low for an answer that looks sure.
+    agreement: the share of the samples that hold the answer, 0 to 1; None without samples of the document. answer_probability:
+    the geometric mean of the probabilities of the answer's tokens, 0 to 1; None where the generator does not give it. confidence:
+    of all three, 0 to 1; None where none is known. low_confidence: whether the confidence is too low for an answer that looks
+    sure.
     """
 
     support: float | None = None
     agreement: float | None = None
+    answer_probability: float | None = None
     confidence: float | None = None
     low_confidence: bool = False
 

@@ -82,8 +82,8 @@ def _row(job: Job, settings: Mapping[str, object], *, status: str, **found: Any)
     """Return a row. found: values of keys; the other keys are null."""
     given = {"answers": list(job.answers)} if job.answers else {}
     nothing = (
-        *("answer", "unsupported_answer", "location", "quote", "low_confidence", "support", "agreement", "confidence"),
-        "matching_passages",
+        *("answer", "unsupported_answer", "location", "quote", "low_confidence", "support", "agreement"),
+        *("answer_probability", "confidence", "matching_passages"),
     )
     return {
         **{"schema": SCHEMA, "id": job.id, "document": job.document, "question": job.question, **given},

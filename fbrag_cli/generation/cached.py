@@ -204,6 +204,7 @@ def _generations(meta: dict[str, Any]) -> Generations:
         )
         and all(type(number) is int and number >= 0 for number in numbers)
         and all(isinstance(each, int | float) and 0 <= each < math.inf for each in seconds)
+        and all(each.probability is None or 0 <= each.probability <= 1 for each in samples)
     ):
         raise ValueError("not samples")
     return found

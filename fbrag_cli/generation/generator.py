@@ -5,6 +5,7 @@ This module knows nothing about documents, chunks or methods. Each generator tur
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
@@ -137,7 +138,9 @@ class Generation:
     """One sample.
 
     text: with finish "repeat" only the first period of the loop. n_tokens: number of all tokens that were drawn.
-    reasoning_tokens: number of those of a thought, which is no part of the text.
+    reasoning_tokens: number of those of a thought, which is no part of the text. probability: the geometric mean of the
+    probabilities of the text's tokens, 0 to 1; None of a sample that was drawn at a temperature above 0 or cut at a repetition,
+    and where a server does not give it.
     """
 
     text: str
@@ -145,6 +148,12 @@ class Generation:
     finish: FinishReason
     seed: int
     reasoning_tokens: int = 0
+    probability: float | None = field(default=None, compare=False)  # other calls in its batches change the rounding
+
+
+def geometric_mean(logprobs: Sequence[float]) -> float | None:
+    """Return the geometric mean of probabilities, given by their natural logarithms; None of none."""
+    return math.exp(math.fsum(logprobs) / len(logprobs)) if logprobs else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,13 +31,16 @@ from fbrag_cli.trace import Stage, Trace, Verdict
 REPEATED = "the model started repeating itself, so the answer was cut off"
 #: Below this support alone, where there are no samples, the answer is "the document does not say".
 MIN_SUPPORT = 0.45
-#: Below the first confidence the document does not say; below the second the answer is unsure: at the latest where no sample
-#: holds it. Set on 450 answers, looked at again on fresh ones (tests/benchmarks/README.md, "Confidence").
-DECLINED, SURE = 0.275, 0.51
+#: Below this mean of support and agreement the document does not say.
+DECLINED = 0.275
+#: Below this confidence an answer is unsure: with samples and the answer's probability, by the probability alone, and by the mean
+#: of support and agreement alone, where no probability is known (then at the latest where no sample holds the answer). One right
+#: answer in five is below. Looked at again on fresh answers (tests/benchmarks/README.md, "Confidence").
+SURE, SURE_ALONE, SURE_UNWEIGHED = 0.65, 0.74, 0.51
 
 _SAYS_EITHER = 0.2  # of the probability on yes and no together, for their ratio to mean anything
 _GAP = " … "  # between two windows of a chunk
-_ONE_AGREES = 0.01  # without a check an answer is unsure that no sample holds
+_ONE_AGREES = 0.01  # without a check and a probability an answer is unsure that no sample holds
 _SHORT = 4  # terms of a short answer, which a sample has to hold whole; of a longer one half
 
 
@@ -181,9 +184,7 @@ class Method(ABC):
         """
         trace = self.truncate_to_window(trace, tools.answering(self))
         trace = answered_by(*ask(self, trace, self.messages(trace), tools))
-        if not trace.from_document:
-            return trace
-        if self.answer_anyway:
+        if self.answer_anyway or not trace.from_document:
             return replace(judged(trace, None), status="answered")
         elapsed = tools.timer()
         with stage("verify", tools.progress):
@@ -247,12 +248,14 @@ def ask(method: Method, trace: Trace, messages: Sequence[Message], tools: Tools)
 
 
 def answered_by(trace: Trace, reply: Generation) -> Trace:
-    """Return the trace with a reply as its answer. A reply that was cut where the model repeated itself makes a warning."""
+    """Return the trace with a reply as its answer, not yet judged. A reply that was cut where the model repeated itself makes a
+    warning."""
     return replace(
         trace,
         answer=reply.text.strip(),
         truncated=reply.finish == "length",
         status="answered",
+        verdict=Verdict(answer_probability=reply.probability),
         warnings=(*trace.warnings, REPEATED) if reply.finish == "repeat" else trace.warnings,
     )
 
@@ -298,18 +301,23 @@ def agreement(trace: Trace) -> float | None:
 def judged(trace: Trace, support: float | None) -> Trace:
     """Return the trace with the verdict on its answer: the status, and how sure it is.
 
-    support: see `Verdict`. The confidence is the mean of support and agreement, or the one that is known.
+    support: see `Verdict`. Support and agreement, or the one that is known, have a mean. The confidence is the sum of the
+    answer's own probability and half of that mean, scaled to 0 to 1; without samples it is the probability alone, and without the
+    probability it is the mean.
     """
-    agreed = agreement(trace)
+    agreed, probability = agreement(trace), trace.verdict.answer_probability
     known = [each for each in (support, agreed) if each is not None]
-    sure = sum(known) / len(known) if known else None
-    declined = not trace.answer or (support is not None and (sure or 0) < (MIN_SUPPORT if agreed is None else DECLINED))
-    unsure = not declined and agreed is not None and (sure or 0) < (SURE if support is not None else _ONE_AGREES)
-    return replace(
-        trace,
-        status="not_found" if declined else "answered",
-        verdict=Verdict(support=support, agreement=agreed, confidence=sure, low_confidence=unsure),
-    )
+    mean = sum(known) / len(known) if known else None
+    declined = not trace.answer or (support is not None and (mean or 0) < (MIN_SUPPORT if agreed is None else DECLINED))
+    if probability is None:
+        sure, least = mean, 0 if agreed is None else SURE_UNWEIGHED if support is not None else _ONE_AGREES
+    elif agreed is None:
+        sure, least = probability, SURE_ALONE
+    else:
+        sure, least = (probability + (mean or 0) / 2) / 1.5, SURE
+    unsure = not declined and sure is not None and sure < least
+    verdict = replace(trace.verdict, support=support, agreement=agreed, confidence=sure, low_confidence=unsure)
+    return replace(trace, status="not_found" if declined else "answered", verdict=verdict)
 
 
 def _terms(trace: Trace, text: str) -> frozenset[str]:

@@ -177,7 +177,7 @@ def _beside(trace: Trace) -> dict[int, dict[str, Any]]:
 
 def certainty(trace: Trace) -> dict[str, Any]:
     """Return how sure the answer is: whether confidence is low, and the numbers by which that was decided."""
-    numbers = ("support", "agreement", "confidence")
+    numbers = ("support", "agreement", "answer_probability", "confidence")
     return {"low_confidence": trace.verdict.low_confidence, **{name: _rounded(getattr(trace.verdict, name)) for name in numbers}}
 
 

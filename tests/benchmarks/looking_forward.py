@@ -36,7 +36,7 @@ from fbrag_cli.indexing.collect import collect_text
 from fbrag_cli.methods.fb_rag.fb_rag import FBRag
 from fbrag_cli.methods.method import Method, Tools
 from fbrag_cli.progress import silent
-from fbrag_cli.query import Collection
+from fbrag_cli.query import Collection, Query
 from fbrag_cli.retrieval.ranking import best
 from fbrag_cli.text.languages import detect
 from fbrag_cli.trace import Trace
@@ -95,7 +95,7 @@ def retrieved(example: Example, method: Method, small: Generator) -> tuple[Trace
         cancellation=Cancellation(),
         model=lambda role, adapter=None: small,
     )
-    return retrieved(method, example.question, tools), tools
+    return method.retrieve(Query(example.question, collection, method), tools), tools
 
 
 def from_samples(example: Example, texts: Sequence[str], method: Method) -> tuple[Trace, Tools]:
@@ -142,7 +142,8 @@ def second_look(example: Example, method: FBRag, small: Generator, after: Sequen
             return scores if text == example.question else tools.retriever.scores(text)
 
     retriever: Any = Raised()
-    return retrieved(method, example.question, replace(tools, retriever=retriever, model=lambda role, adapter=None: small)), tools
+    given = replace(tools, retriever=retriever, model=lambda role, adapter=None: small)
+    return method.retrieve(Query(example.question, collected(example.context()), method), given), tools
 
 
 # -- recall ------------------------------------------------------------------------------------------------------------------

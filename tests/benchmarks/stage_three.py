@@ -4,7 +4,7 @@
     python tests/benchmarks/stage_three.py answer ROWS.jsonl --samples SAMPLES.jsonl --ways default "read first, chunks" ...
     python tests/benchmarks/stage_three.py compare ROWS.jsonl.gz ... [--from default]
     python tests/benchmarks/stage_three.py held --samples SAMPLES.jsonl.gz [--kept] --ways default "read first, chunks" ...
-    python tests/benchmarks/stage_three.py confidence ROWS.jsonl.gz ... --samples SAMPLES.jsonl.gz --ways default
+    python tests/benchmarks/stage_three.py confidence ROWS.jsonl.gz ... --samples SAMPLES.jsonl.gz [--kept] --ways "as installed"
 
 The questions are 60 each of MuSiQue, HotpotQA and 2WikiMultihopQA, 30 of FairytaleQA and 20 of QMSum, none of which is in
 `recall*.jsonl.gz`; the sets take turns, so that the first n are a fair part of each. --without-evidence: their documents lack the
@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -31,9 +31,10 @@ from sample_languages import loaded, read
 from fbrag_cli.evaluation.datasets import Example, load_examples
 from fbrag_cli.evaluation.metrics import answer_in, evidence_recall, main_metric, score
 from fbrag_cli.generation.generator import CallOptions, Generator
+from fbrag_cli.methods.fb_rag.fb_rag import FBRag
 from fbrag_cli.methods.fb_rag.order_preserving import OrderPreserving
-from fbrag_cli.methods.method import DECLINED, SURE, Method, judged
-from fbrag_cli.trace import Trace
+from fbrag_cli.methods.method import Method, judged
+from fbrag_cli.trace import Trace, Verdict
 
 FRESH = {"musique": 60, "hotpotqa": 60, "2wikimqa": 60, "fairytaleqa": 30, "qmsum": 20}
 _LONG = {"qmsum": 256}  # tokens of an answer; of the others 64
@@ -45,6 +46,8 @@ WAYS: dict[str, Method] = {
     "read first, windows": replace(DRAWN, reads="windows"),
     "order-preserving, 5": OrderPreserving(select=5),
     "order-preserving, 8": OrderPreserving(select=8),
+    "as installed": FBRag(),
+    "--fast": OrderPreserving(answer_anyway=True, window_weight=0.6),
 }
 
 
@@ -103,6 +106,7 @@ def answered(example: Example, name: str, texts: Sequence[str], large: Generator
         "read": [[excerpt.position, excerpt.start, excerpt.end] for excerpt in done.context],
         "answer": done.answer,
         "support": done.verdict.support,
+        "probability": done.verdict.answer_probability,
         "judged": proposed(method, done, large) if method.needs_small else None,
         "scores": score(example, done.answer or ""),
         "tokens": {"prompt": stage.prompt_tokens, "cached": stage.cached_tokens, "written": stage.generated_tokens},
@@ -190,41 +194,61 @@ def held(options: argparse.Namespace) -> None:
 
 
 def confidence(rows: Sequence[dict[str, Any]], options: argparse.Namespace) -> None:
-    """Print how well support, agreement and both tell right answers from wrong ones, and what the thresholds do to either."""
+    """Print how well what is known of an answer tells right from wrong, what a line by it would catch, and what fbrag doubts:
+    that it declines, or that it is not sure. "before" is the confidence without the answer's own probability."""
     examples, drawn = asked(options), drawn_samples(options.samples)
-    for way in options.ways:
-        judged_ = [
-            (_main(examples[key], row) >= 50, _judged(examples[key], row, drawn[key]))
-            for row in rows
-            if row["way"] == way and (key := (row["set"], row["id"])) in examples and key[0] != "qmsum"
-        ]
-        right = np.array([each for each, _ in judged_])
-        traces = [trace for _, trace in judged_]
-        print(f"\n{way}: {len(right)} questions, {right.sum()} right")
-        known = {
-            name: np.array([getattr(trace.verdict, name) or 0 for trace in traces])
-            for name in ("support", "agreement", "confidence")
+    found = [
+        (row["way"], key, _main(examples[key], row) >= 50, *_verdicts(examples[key], row, drawn[key]))
+        for row in rows
+        if row["way"] in options.ways and row["answer"] and (key := (row["set"], row["id"])) in examples and key[0] != "qmsum"
+    ]
+    for way in (*options.ways, "together"):
+        some = [each for each in found if way in (each[0], "together")]
+        keys, right = [key for _, key, *_ in some], np.array([each[2] for each in some])
+        before, after = ([each[at] for each in some] for at in (3, 4))
+        print(f"\n{way}: {len(some)} answers to {len(set(keys))} questions, {right.sum()} right")
+        measures = {
+            "support": [each.verdict.support for each in after],
+            "agreement": [each.verdict.agreement for each in after],
+            "before": [each.verdict.confidence for each in before],
+            "probability": [each.verdict.answer_probability for each in after],
+            "confidence": [each.verdict.confidence for each in after],
         }
-        for name, values in known.items():
-            print(f"  AUC of {name:10} {_auc(values, right):.3f}")
-        order = np.argsort(-known["confidence"], kind="stable")
-        for share in (25, 50, 75, 100):
-            most = order[: round(len(order) * share / 100)]
-            print(f"  right among the {share} % most confident: {100 * right[most].mean():.0f} %")
-        for half, name in ((slice(None), "all"), (slice(0, None, 2), "even"), (slice(1, None, 2), "odd")):
-            for least in (0.2, 0.25, DECLINED, 0.3, 0.35, 0.4, 0.45, SURE, 0.6, 0.7):
-                low = known["confidence"][half] < least
-                print(f"  {name:4} below {least}: {_share(low, ~right[half])} of wrong, {_share(low, right[half])} of right ones")
+        for name, known in measures.items():
+            values = np.array([each or 0.0 for each in known])
+            low, high = _interval(keys, lambda at, values=values, right=right: _auc(values[at], right[at]))
+            caught = ", ".join(
+                f"{100 * (values[~right] < np.quantile(values[right], share)).mean():.0f}"
+                for share in (0.05, 0.1, 0.15, 0.2, 0.3)
+            )
+            print(
+                f"  {name:11} AUC {_auc(values, right):.3f} ({low:.2f} to {high:.2f}), caught at 5, 10, 15, 20, 30 %: {caught}",
+                end="",
+            )
+            print(f"; line at 20 % {np.quantile(values[right], 0.2):.3f}")
+        for name, traces in (("before", before), ("confidence", after)):
+            doubted = np.array([each.verdict.low_confidence or each.status == "not_found" for each in traces])
+            print(f"  doubted, {name}: {_share(doubted, ~right)} of wrong, {_share(doubted, right)} of right ones")
 
 
-def _judged(example: Example, row: Mapping[str, Any], texts: Sequence[str]) -> Trace:
+def _verdicts(example: Example, row: Mapping[str, Any], texts: Sequence[str]) -> tuple[Trace, Trace]:
+    """An answer judged without its own probability, and with it."""
     trace, _ = from_samples(example, texts, WAYS[row["way"]])
-    return judged(replace(trace, answer=row["answer"]), row["support"])
+    after = replace(trace, answer=row["answer"], verdict=Verdict(answer_probability=row.get("probability")))
+    return judged(replace(trace, answer=row["answer"]), row["support"]), judged(after, row["support"])
 
 
 def _auc(values: Any, right: Any) -> float:
     above = values[right][:, None] - values[~right]
-    return float(((above > 0) + 0.5 * (above == 0)).mean())
+    return float(((above > 0) + 0.5 * (above == 0)).mean()) if above.size else 0.5
+
+
+def _interval(keys: Sequence[Key], measure: Callable[[Any], float]) -> tuple[float, float]:
+    """95 % bootstrap interval; the answers to one question are drawn together."""
+    by_key = [[i for i, each in enumerate(keys) if each == key] for key in dict.fromkeys(keys)]
+    draws = np.random.default_rng(0).integers(len(by_key), size=(2000, len(by_key)))
+    values = [measure(np.array([i for at in draw for i in by_key[at]])) for draw in draws]
+    return float(np.quantile(values, 0.025)), float(np.quantile(values, 0.975))
 
 
 def _share(chosen: Any, of: Any) -> str:

@@ -15,7 +15,7 @@ from fbrag_cli.indexing.collect import collect_text
 from fbrag_cli.methods.alone.closed_book import ClosedBook
 from fbrag_cli.methods.alone.genread import GenRead
 from fbrag_cli.methods.alone.refeed import Refeed
-from fbrag_cli.methods.method import Method
+from fbrag_cli.methods.method import SURE_ALONE, Method
 from fbrag_cli.query import Query
 from fbrag_cli.session.forecast import _words_read
 from tests.conftest import INQUIRY, Run
@@ -46,9 +46,10 @@ def test_an_answer_from_own_knowledge_says_so_and_has_no_sources(fbrag_cached: R
     assert (answer["support"], answer["unsupported_terms"], answer["warnings"]) == (None, [], [])
     asked = ("ask", INQUIRY, QUESTION, "--method", "closed-book", *SHORT)
     text = fbrag_cached(*asked, "--html", tmp_path / "page.html")
-    assert (text.returncode, text.stdout) == (0, f"{answer['answer']}\n\n{NOTE}\n")
+    said = f"Not sure: {answer['answer']}" if answer["answer_probability"] < SURE_ALONE else answer["answer"]
+    assert (text.returncode, text.stdout) == (0, f"{said}\n\n{NOTE}\n")
     assert text.stderr.splitlines()[-1].endswith("from the model's own knowledge, not from the document")
-    assert fbrag_cached(*asked, "-f", "md").stdout == f"{answer['answer']}\n\n{NOTE}\n"
+    assert fbrag_cached(*asked, "-f", "md").stdout == f"{said}\n\n{NOTE}\n"
     assert fbrag_cached(*asked, "-qa").stdout == f"{answer['answer']}\n"
     page = (tmp_path / "page.html").read_text("utf-8").replace("&#39;", "'")
     assert "from the model's own knowledge, not from the document" in page.partition("</section>")[0]

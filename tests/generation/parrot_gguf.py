@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 
@@ -28,12 +28,14 @@ class Parrot:
     """A model by what follows each of its tokens, the character "x" after those that have nothing. Spaces are written "Ġ", line
     ends "Ċ".
 
-    marks: tokens of its own beside those of single bytes. written: whether they are text in a reply, as Qwen's <think> is.
-    template: the chat template.
+    or_else: what follows some of its tokens with the same probability; of the two, the likeliest token is the first in the
+    vocabulary. marks: tokens of its own beside those of single bytes. written: whether they are text in a reply, as Qwen's
+    <think> is. template: the chat template.
     """
 
     script: Mapping[str, str]
     template: str
+    or_else: Mapping[str, str] = field(default_factory=dict)
     marks: Sequence[str] = ()
     written: bool = False
     context: int = 8192
@@ -65,6 +67,8 @@ class Parrot:
         follower = [tokens.index(self.script.get(each, "x")) for each in tokens]
         output = np.zeros((len(tokens), width), np.float32)
         output[follower, range(len(tokens))] = 9.0
+        for each, other in self.or_else.items():
+            output[tokens.index(other), tokens.index(each)] = 9.0
         weights = {"token_embd": unit, "output": output, "output_norm": np.ones(width, np.float32)}
         weights |= {f"blk.0.{name}_norm": np.ones(width, np.float32) for name in ("attn", "ffn")}
         weights |= {f"blk.0.attn_{name}": np.zeros((width, width), np.float32) for name in ("q", "k", "v", "output")}

@@ -34,11 +34,12 @@ def asked_again(
 
 
 def test_a_later_process_takes_the_samples_of_an_earlier_one_at_no_cost(cache: Cache) -> None:
-    first = CachedGenerator(lambda: Scripted(SAID), Replies(cache, "m")).generate(ASKED, 3, SAMPLING)
+    first = CachedGenerator(lambda: Scripted(SAID, probability=0.8), Replies(cache, "m")).generate(ASKED, 3, SAMPLING)
     scripted = Scripted(["other"])
     fewer = CachedGenerator(lambda: scripted, Replies(cache, "m")).generate(ASKED, 2, SAMPLING)
     assert scripted.asked == []
     assert fewer.samples == first.samples[:2]
+    assert [each.probability for each in (*first.samples, *fewer.samples)] == [0.8] * 5
     assert (first.cached, fewer.cached) == (False, True)
     assert (fewer.cached_tokens, fewer.prefill_seconds, fewer.decode_seconds) == (first.prompt_tokens, 0, 0)
     compared = CachedGenerator(lambda: scripted, Replies(cache, "m", CachePolicy(report_original_costs=True))).generate(

@@ -187,6 +187,18 @@ def test_a_thought_is_neither_in_the_sample_nor_shown(tmp_path: Path) -> None:
     assert (sample.n_tokens, sample.reasoning_tokens, sample.finish) == (7, 4, "stop")
 
 
+def test_the_probability_of_a_greedy_answer_is_the_geometric_mean_of_its_own_tokens(tmp_path: Path) -> None:
+    """Not of a thought, and not of white space before the answer. A letter of two bytes is two tokens."""
+    first, second = as_tokens("é")
+    script = saying("<|assistant|>", "<think>", "h", "</think>", "Ċ", first, second, "e", "s", END)
+    halves = {"<think>": "i", "</think>": "ċ", "Ċ": "Ä", first: "Ī", second: "f"}
+    with parrot(tmp_path, script, or_else=halves) as model:
+        greedy, drawn = (model.generate(ASKED, 1, Sampling(9, temperature)).samples[0] for temperature in (0, 1))
+    assert greedy.text == "ées"
+    assert greedy.probability == pytest.approx(0.5 ** (3 / 4))
+    assert drawn.probability is None
+
+
 @pytest.mark.parametrize(("written", "text"), [(True, "<think>y</think>"), (False, "y")])
 def test_a_mark_within_an_answer_is_what_it_was(tmp_path: Path, written: bool, text: str) -> None:
     with parrot(tmp_path, saying("<|assistant|>", "a", "<think>", "y", "</think>", END), written=written) as model:

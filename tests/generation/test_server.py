@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -78,6 +79,7 @@ def test_a_greedy_reply_is_that_of_the_same_file_in_this_process(real: ServerGen
     (sample,) = real.generate(QUESTION, 1, GREEDY, CallOptions(on_text=pieces.append)).samples
     (own,) = generator.generate(QUESTION, 1, GREEDY).samples
     assert (sample.text, sample.finish) == (own.text, own.finish)
+    assert sample.probability == pytest.approx(own.probability, abs=0.06)  # batches of other sizes
     assert "".join(pieces) == sample.text
     assert len(pieces) > 3
 
@@ -617,6 +619,43 @@ def test_the_check_reads_the_probability_after_the_thought_of_a_model_that_think
         assert generator.choice_probabilities
         assert generator.choice_probabilities(QUESTION, ("yes", "no"), QUIET) == pytest.approx((0.905, 0.05), abs=0.01)
         assert server.chats[0].body["max_tokens"] > MOST_SERVER_TOKENS
+
+
+@pytest.mark.parametrize(
+    ("pieces", "probability"),
+    [
+        (
+            [("<think>", 0.3), ("No", 0.1), ("</think>", 0.9), ("\n", 0.8), (" blue", 0.5), ("fin", 0.5), ("ch", 1.0)],
+            0.25 ** (1 / 3),
+        ),
+        ([(" Bl\u00e9", 0.5), ("", 1.0)], 0.5),
+        ([("Blue", None)], None),
+        ([("Blue", float("nan")), (".", 0.5)], 0.5 ** (1 / 2)),
+        ([("", 0.5), ("", 0.5)], None),
+    ],
+)
+def test_a_greedy_answer_has_the_probability_of_its_own_tokens(
+    pieces: list[tuple[str, float | None]], probability: float | None
+) -> None:
+    def reply(handler: Handler, body: dict[str, Any]) -> None:
+        handler.begin()
+        for text, p in pieces:
+            listed = [{"token": "?", "bytes": [*text.encode()], "logprob": p and math.log(p)}]
+            handler.event({"choices": [{"delta": {"content": text}, "logprobs": {"content": listed}}]})
+        handler.piece("", finish="stop")
+        handler.event("[DONE]")
+
+    with Loopback(reply, reply) as server, opened(server.address) as generator:
+        found = generator.generate(QUESTION, 1, GREEDY).samples[0].probability
+        assert found == (None if probability is None else pytest.approx(probability))
+        generator.generate(QUESTION, 1, Sampling(12))
+        assert ["logprobs" in each.body for each in server.chats] == [True, False]
+
+
+def test_a_server_without_probabilities_is_not_asked_for_them() -> None:
+    with Loopback(hello=unable("top_logprobs")) as server, opened(server.address) as generator:
+        assert generator.generate(QUESTION, 1, GREEDY).samples[0].probability is None
+        assert "logprobs" not in server.chats[0].body
 
 
 @pytest.mark.parametrize("thinks_long", [False, True])

@@ -36,6 +36,7 @@ class Scripted:
     finish: FinishReason = "stop"
     info: ModelInfo = field(default_factory=lambda: ModelInfo("scripted", None, "0/1", 9999))
     thought_tokens: int = 0
+    probability: float | None = None
 
     def generate(
         self, messages: Sequence[Message], n: int, sampling: Sampling, options: CallOptions | None = None
@@ -43,7 +44,8 @@ class Scripted:
         self.asked.append((tuple(messages), n, sampling))
         replies = (self.replies[i % len(self.replies)] for i in range(n))
         samples = tuple(
-            Generation(reply, 5, self.finish, sampling.seed + i, self.thought_tokens) for i, reply in enumerate(replies)
+            Generation(reply, 5, self.finish, sampling.seed + i, self.thought_tokens, self.probability)
+            for i, reply in enumerate(replies)
         )
         if options and options.on_text:
             for piece in samples[0].text.partition(" "):

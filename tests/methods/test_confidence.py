@@ -9,10 +9,13 @@ import pytest
 
 from fbrag_cli.corpus import build_corpus
 from fbrag_cli.documents.document import Content, Document, Extracted
+from fbrag_cli.methods.alone.closed_book import ClosedBook
 from fbrag_cli.methods.fb_rag.fb_rag import FBRag
 from fbrag_cli.methods.fb_rag.order_preserving import OrderPreserving
-from fbrag_cli.methods.method import DECLINED, SURE, agreement, judged
-from fbrag_cli.trace import Trace
+from fbrag_cli.methods.fb_rag.self_route import SelfRoute
+from fbrag_cli.methods.fb_rag.vanilla import Vanilla
+from fbrag_cli.methods.method import DECLINED, SURE, SURE_ALONE, SURE_UNWEIGHED, Method, agreement, judged
+from fbrag_cli.trace import Trace, Verdict
 from tests.methods.scripted import Scripted, retrieved, tools
 
 QUESTION = "Where was the man born who sealed the lantern?"
@@ -58,7 +61,42 @@ def test_without_samples_or_words_of_its_own_nothing_agrees_or_differs() -> None
     assert agreement(replace(retrieved(OrderPreserving(), QUESTION, tools(corpus, Scripted(["x"]))), answer="Skerrow")) is None
 
 
-def test_low_confidence_declines_middle_confidence_is_unsure() -> None:
+def test_the_answer_s_own_probability_weighs_twice_as_much_as_check_and_samples() -> None:
+    said = answered("Skerrow", " Born at Skerrow.\nAnswer: Skerrow", " Born at Hull.\nAnswer: Hull")
+
+    def verdict(probability: float, support: float | None) -> Verdict:
+        return judged(replace(said, verdict=Verdict(answer_probability=probability)), support).verdict
+
+    assert verdict(0.9, 0.7).confidence == pytest.approx((0.9 + (0.7 + 0.5) / 2 / 2) / 1.5)
+    assert verdict(0.9, None).confidence == pytest.approx((0.9 + 0.5 / 2) / 1.5)
+    assert (verdict(1, 1).low_confidence, verdict(0.5, 1).low_confidence) == (False, True)
+    assert verdict(1, 0.9).confidence > SURE > verdict(0.4, 0.9).confidence  # type: ignore[operator]
+
+
+def test_the_document_does_not_say_what_check_and_samples_do_not_show_however_probable_it_is() -> None:
+    said = answered("Skerrow", " Born at Hull.\nAnswer: Hull")
+    trace = judged(replace(said, verdict=Verdict(answer_probability=1)), 0.5)
+    assert (trace.status, trace.verdict.low_confidence) == ("not_found", False)
+
+
+@pytest.mark.parametrize(
+    ("method", "n_chunks_read"),
+    [(OrderPreserving(answer_anyway=True), 1), (Vanilla(), 1), (SelfRoute(), 1), (ClosedBook(), 0)],
+)
+@pytest.mark.parametrize("probability", [0.9, 0.5, None])
+def test_without_samples_the_answer_s_own_probability_alone_makes_it_unsure(
+    method: Method, n_chunks_read: int, probability: float | None
+) -> None:
+    corpus, large = answered("x", " x").corpus, Scripted(["Skerrow"], probability=probability)
+    given = tools(corpus, large=large)
+    trace = method.answer(retrieved(method, QUESTION, given), given)
+    assert (trace.status, len(trace.context)) == ("answered", n_chunks_read)
+    assert trace.verdict.answer_probability == probability
+    assert trace.verdict.low_confidence == (probability is not None and probability < SURE_ALONE)
+    assert trace.verdict.confidence == (trace.verdict.support if probability is None else probability)
+
+
+def test_without_a_probability_low_confidence_declines_and_middle_confidence_is_unsure() -> None:
     same, other = " Born at Skerrow.\nAnswer: Skerrow", " Born at Hull.\nAnswer: Hull"
     seen = {}
     for support in np.linspace(0, 1, 21):
@@ -66,7 +104,7 @@ def test_low_confidence_declines_middle_confidence_is_unsure() -> None:
             trace = judged(answered("Skerrow", *samples), float(support))
             assert trace.verdict.confidence is not None
             assert (trace.status == "not_found") == (trace.verdict.confidence < DECLINED)
-            assert trace.verdict.low_confidence == (DECLINED <= trace.verdict.confidence < SURE)
+            assert trace.verdict.low_confidence == (DECLINED <= trace.verdict.confidence < SURE_UNWEIGHED)
             seen[name] = trace
     assert [seen[name].verdict.agreement for name in ("all", "one", "none")] == [1, 0.5, 0]
     assert not seen["all"].verdict.low_confidence

@@ -57,6 +57,7 @@ class Context:
         # 0 for none; also 0 next to a state, which then decides where a sequence can continue.
         self._window = 0 if has_states(weights) else llama_cpp.llama_model_n_swa(weights.model)
         self._batch = llama_cpp.llama_batch_init(BATCH, 0, 1)
+        self._exponentials = np.empty(self._n_vocab, np.float32)
         self._embedding_batch: Any = None  # made on first use
 
     def decode(self, tokens: Sequence[BatchToken], vectors: Mapping[int, NDArray[np.float32]] = _NONE) -> None:
@@ -97,6 +98,14 @@ class Context:
     def logits(self, i: int) -> NDArray[np.float32]:
         """Return the logits of a token of the last batch: float32 `(n_vocab,)`, valid until the next batch."""
         return np.ctypeslib.as_array(llama_cpp.llama_get_logits_ith(self._context, i), (self._n_vocab,))
+
+    def likeliest(self, i: int) -> tuple[int, float]:
+        """Return the likeliest next token by the logits of a token of the last batch, and the logarithm of its probability."""
+        logits = self.logits(i)
+        token = int(logits.argmax())
+        np.subtract(logits, logits[token], out=self._exponentials)
+        total = np.exp(self._exponentials, out=self._exponentials).sum()
+        return token, -float(np.log(total))
 
     def sample(self, sampler: Any, i: int) -> int:
         """Draw a token from the logits of a token of the last batch."""

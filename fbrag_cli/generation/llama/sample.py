@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from fbrag_cli.generation.generator import FinishReason, Generation, Sampling
+from fbrag_cli.generation.generator import FinishReason, Generation, Sampling, geometric_mean
 from fbrag_cli.generation.llama.machine import llama_cpp
 from fbrag_cli.generation.reasoning import ReasoningParser, ReasoningTags
 from fbrag_cli.generation.repetition import Repetition
@@ -39,8 +39,9 @@ class Sample:
     """A sample of a prompt.
 
     position: place of its next token in the sequence. output: index of the token in the last batch from whose logits the next one
-    is drawn. token: the last token drawn. n_tokens: number of all tokens, those of thoughts and of their forced end included.
-    n_sent: number of characters of the text that `on_text` has received.
+    is drawn. sampler: None where the likeliest token is taken. token: the last token drawn. n_tokens: number of all tokens, those
+    of thoughts and of their forced end included. n_sent: number of characters of the text that `on_text` has received. logprobs:
+    natural logarithms of the probabilities of the text's tokens; none of tokens that a sampler draws.
     """
 
     sampling: Sampling
@@ -54,6 +55,7 @@ class Sample:
     n_tokens: int = 0
     n_sent: int = 0
     text: str = ""
+    logprobs: list[float] = field(default_factory=list)
     finish: FinishReason | None = None
     thoughts: ReasoningParser = field(init=False)
     repetition: Repetition = field(default_factory=Repetition)
@@ -75,8 +77,8 @@ class Sample:
         """Return the next token that ends the reasoning at its limit; None if the next token must be drawn."""
         return self._forced.pop(0) if self._forced else None
 
-    def add(self, token: int, vocab: Any) -> None:
-        """Take the next token, and end the sample, or its thought, where it ends by that."""
+    def add(self, token: int, vocab: Any, logprob: float | None = None) -> None:
+        """Take the next token, and end the sample, or its thought, where it ends by that. logprob: None if it is not known."""
         if llama_cpp.llama_vocab_is_eog(vocab, token):
             if not (self.thoughts.inside and self.thinking.end):
                 self.text += self._plain(self.thoughts.end())
@@ -87,10 +89,15 @@ class Sample:
         self.n_tokens += 1
         mark = self.thinking.tokens.get(token, "")
         # An incomplete character belongs to the text before a tag.
-        said = self.thoughts.add(self.decoder.decode(b"" if mark else piece_of(vocab, token), bool(mark)) + mark)
+        piece = self.decoder.decode(b"" if mark else piece_of(vocab, token), bool(mark)) + mark
+        said = self.thoughts.add(piece)
         if said:
             self.text += self._plain(said)
             self.repetition.add(token, self.text)
+        if logprob is not None:
+            self.logprobs.append(logprob)
+        if (mark or self.thoughts.inside or piece.isspace()) and not self.text.strip():
+            self.logprobs.clear()  # the answer has not begun
         n_thought, limit = self.thoughts.n_pieces, self.sampling.max_tokens
         if said and (end := self.repetition.loop()) is not None:
             self.text, self.finish = self.text[:end], "repeat"
@@ -111,7 +118,8 @@ class Sample:
     def generation(self) -> Generation:
         """Return the finished sample."""
         assert self.finish
-        return Generation(self.text, self.n_tokens, self.finish, self.seed, self.thoughts.n_pieces)
+        logprobs = self.logprobs if self.finish != "repeat" else ()
+        return Generation(self.text, self.n_tokens, self.finish, self.seed, self.thoughts.n_pieces, geometric_mean(logprobs))
 
     def _plain(self, text: str) -> str:
         """Return a text with the characters of tags replaced by the tags' text."""
@@ -138,11 +146,10 @@ def piece_of(vocab: Any, token: int) -> bytes:
 
 def _sampler(sampling: Sampling, seed: int) -> Any:
     """Return a sampler chain: top-k, temperature, top-p and a draw with the sample's own seed, in the order of the transformers
-    library."""
-    chain = llama_cpp.llama_sampler_chain_init(llama_cpp.llama_sampler_chain_default_params())
+    library. None at a temperature of 0."""
     if sampling.temperature <= 0:
-        llama_cpp.llama_sampler_chain_add(chain, llama_cpp.llama_sampler_init_greedy())
-        return chain
+        return None
+    chain = llama_cpp.llama_sampler_chain_init(llama_cpp.llama_sampler_chain_default_params())
     if sampling.top_k > 0:
         llama_cpp.llama_sampler_chain_add(chain, llama_cpp.llama_sampler_init_top_k(sampling.top_k))
     llama_cpp.llama_sampler_chain_add(chain, llama_cpp.llama_sampler_init_temp(sampling.temperature))

@@ -9,6 +9,7 @@ A request to stop, or an error in a listener, ends only its own call. A batch th
 
 from __future__ import annotations
 
+import math
 import threading
 from dataclasses import dataclass, field
 from time import perf_counter
@@ -230,9 +231,14 @@ class Scheduler:
         """Draw a token for each live sample of a call. A call without live samples ends."""
         send = request.call.on_text
         for sample in request.live_samples:
-            if (token := sample.forced()) is None:
+            logprob = None
+            if (token := sample.forced()) is None and sample.sampler is None:
+                token, logprob = self._prompts.opened.likeliest(sample.output)
+                if not math.isfinite(logprob):
+                    raise NoNumbersError
+            elif token is None:
                 token = self._prompts.opened.sample(sample.sampler, sample.output)
-            sample.add(token, self._weights.vocab)
+            sample.add(token, self._weights.vocab, logprob)
             if send and sample is request.samples[0] and (piece := sample.next_piece()):
                 send(piece)
         if not request.live_samples:

@@ -310,13 +310,15 @@ class ReplyPart:
     """The part of a sample in an event.
 
     index: number of the sample in its request. thought: whether the event has reasoning, which is not part of the reply. finish:
-    why the sample ended, None before its end.
+    why the sample ended, None before its end. logprobs: its tokens in UTF-8, those of reasoning too, each with the natural
+    logarithm of its probability, at most 0; empty if the server returns none.
     """
 
     index: int
     text: str
     thought: bool
     finish: str | None
+    logprobs: tuple[tuple[bytes, float], ...] = ()
 
 
 def said(item: Json) -> list[ReplyPart]:
@@ -330,12 +332,24 @@ def said(item: Json) -> list[ReplyPart]:
             if not isinstance(text, str):
                 raise ValueError("the content of the reply is not text")
             index = int(choice.get("index") or 0)
-            found.append(
-                ReplyPart(index, text.encode("utf-8", "replace").decode(), bool(thought), str(finish) if finish else None)
-            )
+            text = text.encode("utf-8", "replace").decode()
+            found.append(ReplyPart(index, text, bool(thought), str(finish) if finish else None, _logprobs(choice)))
     except (AttributeError, TypeError, OverflowError) as error:
         raise ValueError("not a reply of an OpenAI-compatible API") from error
     return found
+
+
+def _logprobs(choice: Json) -> tuple[tuple[bytes, float], ...]:
+    try:
+        return tuple(
+            (
+                bytes(each["bytes"]) if isinstance(each.get("bytes"), list) else each["token"].encode("utf-8", "replace"),
+                min(0.0, float(each["logprob"])),
+            )
+            for each in choice["logprobs"]["content"]
+        )
+    except (LookupError, TypeError, ValueError, AttributeError, OverflowError):
+        return ()
 
 
 def count(value: Any, least: int = 0) -> int | None:

@@ -6,11 +6,12 @@ import asyncio
 import re
 from collections.abc import Sequence
 from functools import partial
+from itertools import accumulate
 from queue import SimpleQueue
 from time import perf_counter
 from typing import Any
 
-from fbrag_cli.generation.generator import CallOptions, FinishReason, Generation
+from fbrag_cli.generation.generator import CallOptions, FinishReason, Generation, geometric_mean
 from fbrag_cli.generation.reasoning import COMMON_TAGS, ReasoningParser, ReasoningTags, tags_named
 from fbrag_cli.generation.repetition import Repetition
 from fbrag_cli.generation.server.client import (
@@ -122,6 +123,7 @@ class SampleStream:
             if 0 <= each.index < len(group) and (sample := group[each.index]).finish is None:
                 if each.thought:
                     sample.think()
+                sample.logprobs += each.logprobs
                 sample.add(each.text)
                 if each.finish:
                     sample.end(each.finish)
@@ -172,7 +174,7 @@ class StreamedSample:
     reasoning tokens in addition to `max_tokens`. opened: tags of the reasoning in which the reply begins, if the server opens it
     silently; set when a reply shows that.
 
-    n_tokens, n_reasoned: number of all tokens, and of reasoning tokens, None if the server does not report it. n_sent: number of
+    logprobs: tokens of the reply, see `ReplyPart`. n_tokens, n_reasoned: number of all tokens, and of reasoning tokens, None if the server does not report it. n_sent: number of
     characters that `news` has returned. n_read: number of prompt tokens that the server reports as read.
     """
 
@@ -186,6 +188,7 @@ class StreamedSample:
     def restart(self) -> None:
         """Start over, without the text of an interrupted reply."""
         self.text = ""
+        self.logprobs: list[tuple[bytes, float]] = []
         self.finish: FinishReason | None = None
         self.n_tokens: int | None = None
         self.n_reasoned: int | None = None
@@ -254,7 +257,17 @@ class StreamedSample:
     def generation(self) -> Generation:
         n_tokens = self.n_pieces + self.n_reasoning_pieces if self.n_tokens is None else self.n_tokens
         n_thought = self.n_reasoning_pieces if self.n_reasoned is None else self.n_reasoned
-        return Generation(self.text, n_tokens, self.finish or "stop", self.seed, min(n_thought, n_tokens))
+        return Generation(
+            self.text, n_tokens, self.finish or "stop", self.seed, min(n_thought, n_tokens), geometric_mean(self._own_logprobs())
+        )
+
+    def _own_logprobs(self) -> list[float]:
+        """Return the logarithms of the tokens that the text is made of; none where it is not found in the tokens."""
+        reply, text = b"".join(token for token, _ in self.logprobs), self.text.strip().encode()
+        begin = reply.rfind(text) if text and self.finish != "repeat" else -1
+        ends = accumulate(len(token) for token, _ in self.logprobs)
+        placed = ((end - len(token), end, logprob) for end, (token, logprob) in zip(ends, self.logprobs, strict=True))
+        return [logprob for start, end, logprob in placed if start < begin + len(text) and begin < end] if begin >= 0 else []
 
     def _keep_limit(self) -> None:
         """End a sample that exceeds a limit. A server that respects the limit ends the sample itself."""

@@ -37,6 +37,7 @@ _EXTRAS: Json = {
 }
 _EFFORT: Json = {"reasoning_effort": "none"}  # Ollama, LM Studio, OpenRouter, OpenAI; others reject this value
 _LISTED: Json = {"logprobs": True, "top_logprobs": 20}  # the most likely first tokens; servers list no more
+_OWN: Json = {"logprobs": True, "top_logprobs": 1}  # for a reply's own tokens; llama.cpp returns none for 0
 _CHOICE_TOKENS = 8  # for a reply that is one of a few words; empty reasoning may come first
 _HELLO_TOKENS = 4  # enough to see reasoning
 
@@ -154,6 +155,8 @@ class ServerGenerator:
             "stream_options": {"include_usage": True},
             **self._extras,
         }
+        if self._probabilities and sampling.temperature == 0:
+            body |= _OWN
         if "samplers" in self._extras:
             body |= {"top_k": sampling.top_k, "return_progress": True}
         drawing = SampleStream(self._host, self._url, body, samples, options)

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from fbrag_cli.generation.generator import Message
 from fbrag_cli.methods.fb_rag.long_context import LongContext, whole_document
-from fbrag_cli.methods.method import Method, Tools, answered_by, ask
+from fbrag_cli.methods.method import Method, Tools, answered_by, ask, judged
 from fbrag_cli.methods.prompts import self_route_messages
 from fbrag_cli.methods.ranking import ChunkMethod
 from fbrag_cli.progress import Event
@@ -57,6 +57,6 @@ class SelfRoute(ChunkMethod):
         text = reply.text.strip()
         if text and not _DECLINES.search(text):
             tools.progress(Event("answer", "text", text=reply.text))
-            return replace(answered_by(trace, reply), method_notes={_ROUTE: "retrieved"})
+            return replace(judged(answered_by(trace, reply), None), method_notes={_ROUTE: "retrieved"})
         method, trace = self.fallback(trace)
         return method.answer(trace, tools)
