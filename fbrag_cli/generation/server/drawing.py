@@ -174,8 +174,9 @@ class StreamedSample:
     reasoning tokens in addition to `max_tokens`. opened: tags of the reasoning in which the reply begins, if the server opens it
     silently; set when a reply shows that.
 
-    logprobs: tokens of the reply, see `ReplyPart`. n_tokens, n_reasoned: number of all tokens, and of reasoning tokens, None if the server does not report it. n_sent: number of
-    characters that `news` has returned. n_read: number of prompt tokens that the server reports as read.
+    logprobs: tokens of the reply, see `ReplyPart`. n_tokens, n_reasoned: number of all tokens, and of reasoning tokens, None if
+    the server does not report it. n_sent: number of characters that `news` has returned. n_read: number of prompt tokens that the
+    server reports as read.
     """
 
     def __init__(
