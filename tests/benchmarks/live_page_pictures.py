@@ -59,12 +59,12 @@ def settings(chromium: Chrome, served: Served) -> None:
 
 def shelf(chromium: Chrome, served: Served) -> None:
     asked(chromium, served, UNSURE)
-    measured(chromium, "document.getElementById('shelf').open = document.getElementById('lost').open = true")
+    measured(chromium, "document.getElementById('unread').open = true")
 
 
 def with_a_drop(chromium: Chrome, served: Served) -> None:
     dropped(chromium, "letter.txt", "\n".join(INQUIRY.read_text("utf-8").splitlines()[40:90]))
-    until(chromium, "document.getElementById('name').textContent === 'letter.txt'")
+    until(chromium, "document.querySelector('.document h2').textContent === 'letter.txt'")
 
 
 def source(chromium: Chrome, served: Served) -> None:
@@ -82,6 +82,7 @@ def gone(chromium: Chrome, served: Served) -> None:
 
 STATES: dict[str, Picture] = {
     "empty": lambda chromium, served: None,
+    "nothing": lambda chromium, served: None,
     "reading": partial(held, event="selected"),
     "samples": partial(held, event="token"),
     "streaming": partial(held, event="done"),
