@@ -46,7 +46,7 @@ class Candidate:
 
     passage: Passage
     score: float
-    said: str
+    sample_text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class Evidence:
     """The part of a source that shows the answer.
 
     sentence: the one that shows it best; None where no sentence has a term that is sought. marks: names, numbers and rare words
@@ -73,15 +73,15 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class Citations:
-    """What shows an answer. claims: of an answer that was given from the document, else none. shown: aligned with
+    """What shows an answer. claims: of an answer that was given from the document, else none. evidence: aligned with
     the sources. nearest: number (from 1) of the source with the sentence that is nearest to what is sought; 0 without sources.
-    unseen: words, names and numbers of such an answer that stand in no source, as the answer spells them.
-    unproved: whether no sentence of the sources shows a claim; False for an answer in another language."""
+    unsupported_terms: words, names and numbers of such an answer that stand in no source, as the answer spells them.
+    uncited: whether no sentence of the sources shows a claim; False for an answer in another language."""
 
     claims: tuple[Claim, ...]
-    shown: tuple[Shown, ...]
-    unseen: tuple[str, ...]
-    unproved: bool
+    evidence: tuple[Evidence, ...]
+    unsupported_terms: tuple[str, ...]
+    uncited: bool
     nearest: int
 
 
@@ -91,12 +91,12 @@ def citations(question: str, answer: str, sources: Sequence[Candidate], *, decli
     declined: whether the document does not say; a source then shows what is nearest to the question. A source without a term of
     the answer or the question shows what its sample says; without an answer, each does.
     """
-    evidence = _Evidence(question, sources)
+    evidence = _Judge(question, sources)
     said = question if declined else answer
     sought, shown = evidence.sought(said) if said else None, []
     for i, source in enumerate(sources):
         found = evidence.shown(i, sought) if sought else None
-        shown.append(found or evidence.shown(i, evidence.sought(source.said)) or Shown(None, ()))
+        shown.append(found or evidence.shown(i, evidence.sought(source.sample_text)) or Evidence(None, ()))
     claims, foreign = tuple(_claims(evidence, answer)), evidence.is_foreign(answer)
     unproved = bool(claims) and not foreign and not any(claim.sources for claim in claims)
     nearest = evidence.nearest(sought) if sought else min(1, len(sources))
@@ -104,15 +104,15 @@ def citations(question: str, answer: str, sources: Sequence[Candidate], *, decli
 
 
 @dataclass(frozen=True, slots=True)
-class _Sought:
+class _Terms:
     """What a text says. weights: of its terms and the question's. new: its terms that the question does not have; all if the
-    question has all; the question's if it has none. names: terms of its names and numbers. besides: other terms of the question,
-    without names where it has others, of which a proof holds one."""
+    question has all; the question's if it has none. names: terms of its names and numbers. other_terms: other terms of the
+    question, without names where it has others, of which a proof holds one."""
 
     weights: Mapping[str, float]
     new: frozenset[str]
     names: frozenset[str]
-    besides: frozenset[str]
+    other_terms: frozenset[str]
 
 
 class _Source:
@@ -146,7 +146,7 @@ class _Source:
         return frozenset(chain.from_iterable(self.terms[max(0, i - 1) : i + 2]))
 
 
-class _Evidence:
+class _Judge:
     """The sources of an answer, and the weights of terms in them."""
 
     def __init__(self, question: str, sources: Sequence[Candidate]) -> None:
@@ -158,7 +158,7 @@ class _Evidence:
         sentences = [held for source in self.sources for held in source.terms]
         self._n, self._shared = len(sentences), Counter(chain.from_iterable(sentences))
 
-    def sought(self, text: str) -> _Sought:
+    def sought(self, text: str) -> _Terms:
         """Return the terms to look for: those of `text` and the question."""
         weights = {term: _ASKED * self._idf(term) for term in sorted(self.asked)}
         own, names = set(), set()
@@ -171,30 +171,30 @@ class _Evidence:
                 names.add(term)
             weights[term] = max(weights.get(term, 0.0), self._idf(term) * (_NAMED if term in names else 1))
         new = frozenset(own - self.asked or own or self.asked)
-        return _Sought(weights, new, frozenset(names), self._plain - new or self.asked - new)
+        return _Terms(weights, new, frozenset(names), self._plain - new or self.asked - new)
 
-    def cited(self, sought: _Sought) -> tuple[int, ...]:
+    def cited(self, sought: _Terms) -> tuple[int, ...]:
         """Return the numbers of the sources that show what is sought, best first."""
         supports = {}
         for i, source in enumerate(self.sources):
-            support, at = source.best(sought.weights, self._proofs(source, sought))
+            support, at = source.best(sought.weights, self._supporting(source, sought))
             if at >= 0:
                 supports[i + 1] = support * self._ranks[i]
         ranked = sorted(supports, key=lambda number: -supports[number])[:_MOST]
         return tuple(number for number in ranked if supports[number] >= _CLOSE * supports[ranked[0]])
 
-    def nearest(self, sought: _Sought) -> int:
+    def nearest(self, sought: _Terms) -> int:
         """Return the number of the source with the sentence that is nearest to what is sought; 1 where none has a term."""
         supports = [
-            source.best(sought.weights, self._proofs(source, sought) or range(len(source.spans)))[0] * rank
+            source.best(sought.weights, self._supporting(source, sought) or range(len(source.spans)))[0] * rank
             for source, rank in zip(self.sources, self._ranks, strict=True)
         ]
         return supports.index(max(supports)) + 1 if supports else 0
 
-    def shown(self, i: int, sought: _Sought) -> Shown | None:
+    def shown(self, i: int, sought: _Terms) -> Evidence | None:
         """Return the sentence of source `i` that shows best what is sought, and the words to highlight; None if none does."""
         source = self.sources[i]
-        _, at = source.best(sought.weights, self._proofs(source, sought) or range(len(source.spans)))
+        _, at = source.best(sought.weights, self._supporting(source, sought) or range(len(source.spans)))
         if at < 0:
             return None
         start, end = source.spans[at]
@@ -211,7 +211,7 @@ class _Evidence:
         # Where terms are pairs of characters, neighbours overlap; words that only touch keep a mark each.
         before, marks = source.passage.start, sorted([*joined(inside, gt), *joined(outside, gt)])
         sentence = source.passage.part(before + start, before + end)
-        return Shown(sentence, tuple((before + first, before + last) for first, last in marks))
+        return Evidence(sentence, tuple((before + first, before + last) for first, last in marks))
 
     def plain(self, text: str, *, first: bool = True) -> Iterator[str]:
         """Yield the terms of the words of `text` that are no names and no numbers. first: even if they begin a sentence."""
@@ -228,7 +228,7 @@ class _Evidence:
         return frozenset(chain.from_iterable(self.plain(source.text, first=False) for source in self.sources))
 
     @cached_property
-    def bridges(self) -> frozenset[str]:
+    def linked_names(self) -> frozenset[str]:
         """The terms of names in sentences that hold half of the question: a second fact stands beside such a name."""
         half, every = _LEAST * self._weight(self.asked), chain.from_iterable(source.terms for source in self.sources)
         held = (own for own in every if self._weight(own & self.asked) >= half > 0)
@@ -239,13 +239,13 @@ class _Evidence:
         spoken = detect(answer) or detect(self.question)
         return spoken != "" and spoken not in self.languages
 
-    def _proofs(self, source: _Source, sought: _Sought) -> list[int]:
+    def _supporting(self, source: _Source, sought: _Terms) -> list[int]:
         """Return the numbers of the sentences that show what is sought; "yes" is shown together with the sentences beside."""
         rest = self.asked - sought.new
         least, half = _LEAST * self._weight(sought.new), _LEAST * self._weight(rest)
         if not rest:
             return [i for i in range(len(source.terms)) if self._weight(sought.new & source.around(i)) >= least]
-        besides = sought.besides | (self.bridges - sought.new)
+        besides = sought.other_terms | (self.linked_names - sought.new)
         asked = [i for i, own in enumerate(source.terms) if own & besides or self._weight(own & rest) >= half]
         return [i for i in asked if self._weight(source.terms[i] & sought.new) >= least]
 
@@ -259,18 +259,18 @@ class _Evidence:
         return math.log(1 + (self._n + 1) / (self._shared[term] + 0.5))
 
 
-def _claims(evidence: _Evidence, answer: str) -> Iterator[Claim]:
+def _claims(evidence: _Judge, answer: str) -> Iterator[Claim]:
     at = 0
     for line in answer.split("\n"):  # nobody cuts the lines of an answer at a width
         for start, end in sentence_spans(line):
             sought = evidence.sought(line[start:end])
             if at + start:
-                sought = replace(sought, besides=sought.besides.union(evidence.plain(line[start:end])))
+                sought = replace(sought, other_terms=sought.other_terms.union(evidence.plain(line[start:end])))
             yield Claim(at + start, at + end, evidence.cited(sought))
         at += len(line) + 1
 
 
-def _unseen(evidence: _Evidence, answer: str, foreign: bool) -> Iterator[str]:
+def _unseen(evidence: _Judge, answer: str, foreign: bool) -> Iterator[str]:
     """Yield what stands in no source, neighbouring words together; of an answer in another language, only numbers. Words that
     are no names are seen where a source has another form of them."""
     seen = evidence.asked.union(*(source.held for source in evidence.sources))

@@ -35,7 +35,7 @@ class Passage:
         return self.document.text[self.start : self.end]
 
     @property
-    def as_read(self) -> str:
+    def text_with_header(self) -> str:
         """Return the text as models and retrievers read it: below the header of the table in whose rows it begins."""
         return _below(header_of(self.document, self.start), self.text)
 
@@ -82,7 +82,7 @@ class Corpus:
         return firsts
 
     def texts_of(self, document: int, chunks: range) -> list[str]:
-        """Return `Passage.as_read` of the chunks at positions `chunks`, all of `documents[document]`.
+        """Return `Passage.text_with_header` of the chunks at positions `chunks`, all of `documents[document]`.
 
         The document's text is read once, because it may have to be fetched.
         """

@@ -5,7 +5,10 @@ from __future__ import annotations
 import errno
 import os
 from enum import IntEnum
-from typing import Any
+
+TYPE_CHECKING = False  # typing is not loaded before Ctrl-C ends the process without a traceback
+if TYPE_CHECKING:
+    from typing import Any
 
 
 class ExitCode(IntEnum):

@@ -19,8 +19,9 @@ class Event:
     scored; `about` is the `Trace`. done, total: in the unit of the stage (tokens, bytes), or of `text` (files); total 0 =
     unknown.
 
-    Of a server's job (`serving.desk`), "nearest" has a `serving.job.Nearest` in `about`.
-    "understood": `text` is the question that the typed one stands for. "selected": `about` is the `Trace` before its answer.
+    Of a server's job (`serving.desk`), "keyword_matches" has a `serving.job.KeywordMatches` in `about`.
+    "resolved_question": `text` is the question that the typed one stands for. "selected": `about` is the `Trace` before its
+    answer.
     """
 
     stage: str
@@ -28,9 +29,9 @@ class Event:
         "start",
         "progress",
         "written",
-        "understood",
+        "resolved_question",
         "ranked",
-        "nearest",
+        "keyword_matches",
         "sampled",
         "selected",
         "text",

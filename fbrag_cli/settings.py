@@ -15,7 +15,7 @@ from functools import cache
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args, get_origin, get_type_hints
 
 from fbrag_cli.errors import FbragError
-from fbrag_cli.text.near import suggestion
+from fbrag_cli.text.suggest import suggestion
 
 Value: TypeAlias = "str | int | float | bool | list[str]"
 

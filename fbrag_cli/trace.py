@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 from fbrag_cli.corpus import Corpus, Passage
-from fbrag_cli.generation.generator import Finish, ModelInfo, Turn
+from fbrag_cli.generation.generator import FinishReason, Message, ModelInfo
 
 if TYPE_CHECKING:
     import numpy as np
@@ -30,10 +30,10 @@ class ForwardSample:
     text: str
     rationale: str
     answer: str
-    finish: Finish
+    finish: FinishReason
 
     @property
-    def said(self) -> str:
+    def scored_text(self) -> str:
         """Return [R_k, A_k]: rationale and answer without their labels, as chunks are scored by it."""
         return f"{self.rationale}\n{self.answer}"
 
@@ -71,7 +71,7 @@ class Scores:
 class Stage:
     """The cost of one stage: seconds of wall time, and tokens, which are 0 where no model ran.
 
-    thought_tokens: number of the `generated_tokens` of thoughts, which are in no sample and no answer.
+    reasoning_tokens: number of the `generated_tokens` of thoughts, which are in no sample and no answer.
     """
 
     name: Literal["read", "load", "recall", "forward", "select", "answer", "verify"]
@@ -80,15 +80,15 @@ class Stage:
     cached_tokens: int = 0
     generated_tokens: int = 0
     first_token_seconds: float | None = None
-    thought_tokens: int = 0
+    reasoning_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LookForward:
-    """A look forward: what the model read of the document (`read`), its prompt (`turns`), and what it sampled."""
+class ForwardLookup:
+    """A look forward: what the model read of the document (`read`), its prompt (`messages`), and what it sampled."""
 
     read: tuple[Passage, ...] = ()
-    turns: tuple[Turn, ...]
+    messages: tuple[Message, ...]
     samples: tuple[ForwardSample, ...]
 
 
@@ -96,24 +96,24 @@ class LookForward:
 class Selection:
     """What was selected, and what the large model reads of it.
 
-    copies: positions of the selected chunks, best first, each with those of the other chunks of the same text, which count as one
-    with it. context: the passages that are read, in reading order. scores: of each passage, if passages were chosen by themselves
-    and not with their chunks; else empty.
+    duplicates: positions of the selected chunks, best first, each with those of the other chunks of the same text, which count as
+    one with it. context: the passages that are read, in reading order. scores: of each passage, if passages were chosen by
+    themselves and not with their chunks; else empty.
     """
 
-    copies: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    duplicates: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     context: tuple[Passage, ...] = ()
     scores: tuple[float, ...] = ()
 
     @property
     def ranked(self) -> tuple[int, ...]:
         """Return the positions of the selected chunks, best first."""
-        return tuple(self.copies)
+        return tuple(self.duplicates)
 
     @property
-    def copy_of(self) -> dict[int, int]:
+    def duplicate_of(self) -> dict[int, int]:
         """Return the position of the selected chunk for that of each copy."""
-        return {copy: position for position, copies in self.copies.items() for copy in copies}
+        return {copy: position for position, copies in self.duplicates.items() for copy in copies}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,13 +122,13 @@ class Verdict:
 
     support: the probability, by the large model, that the context shows the answer, 0 to 1; None where it was not asked.
     agreement: the share of the samples that hold the answer, 0 to 1; None without samples of the document. confidence: of both,
-    0 to 1. unsure: whether the confidence is too low for an answer that looks sure.
+    0 to 1. low_confidence: whether the confidence is too low for an answer that looks sure.
     """
 
     support: float | None = None
     agreement: float | None = None
     confidence: float | None = None
-    unsure: bool = False
+    low_confidence: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,15 +167,16 @@ class Trace:
 
     scores: those that decided the selection. forward: the look forward; None without one. answer: None until Stage III.
     truncated: whether it was cut at its length limit; a warning says where it was cut because the model repeated itself. cached:
-    of "text", "index", "samples" and "answer", what was not computed for this question. absent: words of the question that stand
-    in no chunk, as it spells them; none where the retriever does not count words. facts: what the method says of its way, a word
-    each, by its key in JSON. told: its tables. state: what the method itself needs in Stage III; nothing else reads it.
+    of "text", "index", "samples" and "answer", what was not computed for this question. missing_terms: words of the question that
+    stand in no chunk, as it spells them; none where the retriever does not count words. method_notes: what the method says of its
+    way, a word each, by its key in JSON. tables: its tables. method_state: what the method itself needs in Stage III; nothing
+    else reads it.
     """
 
     query: Query
     scores: Scores
     selection: Selection = Selection()
-    forward: LookForward | None = None
+    forward: ForwardLookup | None = None
     stages: tuple[Stage, ...] = ()
     models: Mapping[str, ModelInfo] = field(default_factory=dict)
     status: Status = "retrieved"
@@ -184,10 +185,10 @@ class Trace:
     verdict: Verdict = Verdict()
     warnings: tuple[str, ...] = ()
     cached: tuple[str, ...] = ()
-    absent: tuple[str, ...] = ()
-    facts: Mapping[str, str] = field(default_factory=dict)
-    told: tuple[Table, ...] = ()
-    state: object = None
+    missing_terms: tuple[str, ...] = ()
+    method_notes: Mapping[str, str] = field(default_factory=dict)
+    tables: tuple[Table, ...] = ()
+    method_state: object = None
 
     @classmethod
     def start(cls, query: Query) -> Trace:
@@ -197,7 +198,7 @@ class Trace:
     @property
     def question(self) -> str:
         """Return the question as prompts have it: with the choices, if it has some."""
-        return self.query.method.asked(self.query.text)
+        return self.query.method.question_with_choices(self.query.text)
 
     @property
     def method(self) -> Method:
@@ -236,14 +237,14 @@ class Trace:
         return bool(self.context)
 
     @property
-    def recalled(self) -> tuple[int, ...]:
+    def retrieved(self) -> tuple[int, ...]:
         """Return the positions of the chunks that the small model read (Stage I), in document order."""
         return _positions(self.forward.read if self.forward else ())
 
     @property
     def sources(self) -> tuple[Passage, ...]:
         """Return what the large model read of the selected chunks, the best chunk first."""
-        place = {position: i for i, position in enumerate(self.selection.copies)}
+        place = {position: i for i, position in enumerate(self.selection.duplicates)}
         return tuple(sorted((each for each in self.context if each.position in place), key=lambda each: place[each.position]))
 
     @property
@@ -261,7 +262,7 @@ class Trace:
         for passage in self.sources:
             score = 0.0 if relative is None else float(relative[passage.position])
             k = int(raised_by[passage.position])
-            said = samples[k].said if 0 <= k < len(samples) else ""
+            said = samples[k].scored_text if 0 <= k < len(samples) else ""
             found.append(Candidate(passage, score, said))
         answer = self.answer if self.status == "answered" and self.from_document else None
         return citations(self.question, answer or "", found, declined=self.status == "not_found")

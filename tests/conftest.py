@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fbrag_cli.generation.process import set_environment
-from fbrag_cli.models.catalogue import load_catalogue
+from fbrag_cli.models.catalog import load_catalog
 from fbrag_cli.models.pull import pull, read_spec
 from fbrag_cli.models.store import ModelFile
 from fbrag_cli.progress import silent
-from fbrag_cli.storage.places import models_dir
+from fbrag_cli.storage.paths import models_dir
 from tests import servers
 from tests.fork_server import ForkServer
 
@@ -92,7 +92,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 def _pulled(name: str) -> ModelFile:
     """A model that cannot be had is a failure, not a skip."""
-    return pull(read_spec(name, load_catalogue()), models_dir(), progress=silent, offline=False, environ=os.environ)
+    return pull(read_spec(name, load_catalog()), models_dir(), progress=silent, offline=False, environ=os.environ)
 
 
 @pytest.fixture(scope="session")
@@ -103,8 +103,8 @@ def smollm2() -> Path:
 
 @pytest.fixture(scope="session")
 def default_pair() -> tuple[Path, Path]:
-    catalogue = load_catalogue()
-    return _pulled(catalogue.default_small).path, _pulled(catalogue.default_large).path
+    catalog = load_catalog()
+    return _pulled(catalog.default_small).path, _pulled(catalog.default_large).path
 
 
 @pytest.fixture(scope="session")
@@ -182,7 +182,7 @@ def _command(environment: dict[str, str], folder: Path) -> Run:
 
 @pytest.fixture
 def clean_environment(tmp_path: Path) -> dict[str, str]:
-    """The environment of a user without settings of their own, and without colour."""
+    """The environment of a user without settings of their own, and without color."""
     return _clean_environment(tmp_path)
 
 

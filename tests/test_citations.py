@@ -47,11 +47,11 @@ def trace_of(*texts: str, answer: str | None, question: str = "Who sealed the bo
 
 
 def sentences(cited: Citations) -> list[str | None]:
-    return [shown.sentence and shown.sentence.text for shown in cited.shown]
+    return [shown.sentence and shown.sentence.text for shown in cited.evidence]
 
 
 def marked(trace: Trace, cited: Citations) -> list[list[str]]:
-    pairs = zip(trace.sources, cited.shown, strict=True)
+    pairs = zip(trace.sources, cited.evidence, strict=True)
     return [[source.document.text[slice(*mark)] for mark in shown.marks] for source, shown in pairs]
 
 
@@ -133,7 +133,7 @@ def test_words_before_and_after_a_sentence_count_for_it() -> None:
 def test_yes_is_shown_by_what_the_question_asks() -> None:
     cited = trace_of(ROADS, BOX, answer="Yes.", question="Was the box sealed with lead?").citations
     assert [claim.sources for claim in cited.claims] == [(2,)]
-    assert cited.unseen == ()
+    assert cited.unsupported_terms == ()
 
 
 def test_the_answer_is_marked_and_words_like_mr_say_still_and_the_are_not() -> None:
@@ -150,10 +150,10 @@ def test_names_and_numbers_of_the_answer_are_marked_outside_the_sentence_too_and
 def test_words_names_and_numbers_that_no_source_has_are_said() -> None:
     trace = trace_of(ROADS, BOX, answer="Captain Silas Wrenn, on 4 May 1894, sealing the boxes with lead.")
     cited = trace.citations
-    assert cited.unseen == ("Captain Silas", "4", "1894")
+    assert cited.unsupported_terms == ("Captain Silas", "4", "1894")
     assert list(answer_of(trace).notes())[-1] == "in no source: Captain Silas, 4, 1894"
     assert "\n\nin no source: Captain Silas, 4, 1894\n\n" in markdown(answer_of(trace), Layout(context=0))
-    assert as_json.answer(trace, memory_mb=0)["unseen"] == ["Captain Silas", "4", "1894"]
+    assert as_json.answer(trace, memory_mb=0)["unsupported_terms"] == ["Captain Silas", "4", "1894"]
 
 
 @pytest.mark.parametrize(
@@ -169,7 +169,7 @@ def test_words_names_and_numbers_that_no_source_has_are_said() -> None:
     ],
 )
 def test_only_what_the_answer_adds_is_unseen(answer: str, unseen: tuple[str, ...]) -> None:
-    assert trace_of(ROADS, BOX, answer=answer).citations.unseen == unseen
+    assert trace_of(ROADS, BOX, answer=answer).citations.unsupported_terms == unseen
 
 
 @pytest.mark.parametrize(
@@ -185,7 +185,7 @@ def test_only_what_the_answer_adds_is_unseen(answer: str, unseen: tuple[str, ...
 def test_another_form_of_a_word_is_seen_and_another_name_is_not(
     text: str, language: str, answer: str, unseen: tuple[str, ...]
 ) -> None:
-    assert trace_of(text, answer=answer, question="", language=language).citations.unseen == unseen
+    assert trace_of(text, answer=answer, question="", language=language).citations.unsupported_terms == unseen
 
 
 def test_scripts_without_spaces_are_cited_and_compared_by_pairs_of_characters() -> None:
@@ -194,8 +194,11 @@ def test_scripts_without_spaces_are_cited_and_compared_by_pairs_of_characters() 
     cited = trace.citations
     assert [claim.sources for claim in cited.claims] == [(2,)]
     assert sentences(cited)[1] == "箱子由船长王明用铅封好。"
-    assert cited.unseen == ()
-    assert trace_of(*texts, answer="李刚，1894年", question=question, language="zh").citations.unseen == ("李刚", "1894")
+    assert cited.unsupported_terms == ()
+    assert trace_of(*texts, answer="李刚，1894年", question=question, language="zh").citations.unsupported_terms == (
+        "李刚",
+        "1894",
+    )
 
 
 def test_a_list_without_sentences_shows_its_line() -> None:
@@ -208,7 +211,7 @@ def test_a_sentence_is_not_cut_by_the_columns_of_its_characters() -> None:
     narrow = f"{'名簿は長く' * 60}印章は李剛が押した"  # 309 characters, 618 columns
     table = f"{narrow}\n{'表' * 500}"
     cited = trace_of(table, answer="李剛", question="印章は誰が押した?", language="ja").citations
-    sentence = cited.shown[0].sentence
+    sentence = cited.evidence[0].sentence
     assert sentence
     assert (sentence.start, sentence.end) == (0, len(narrow))
 
@@ -223,7 +226,7 @@ def test_json_has_the_citations_beside_the_answer_and_the_place_of_each_sentence
     text = trace.corpus.documents[1].text
     assert text[source["sentence"]["start_char"] : source["sentence"]["end_char"]].startswith("The box was sealed")
     assert (source["sentence"]["start_line"], source["sentence"]["end_line"]) == (3, 3)
-    assert [(each["id"], each["rank"], each["relative"]) for each in told["sources"]] == [(1, 2, 0.5), (2, 1, 1.0)]
+    assert [(each["id"], each["rank"], each["relative_score"]) for each in told["sources"]] == [(1, 2, 0.5), (2, 1, 1.0)]
 
 
 def test_markdown_refers_to_the_cited_sources_in_the_answer_and_to_the_others_in_a_line() -> None:
@@ -239,7 +242,7 @@ def test_what_was_proposed_is_said_where_the_document_does_not_say() -> None:
     proposed = "Proposed, but not shown by the chunks: Silas␛ Pell of Greenock (--answer-anyway gives it)"
     assert list(answer_of(trace).notes()) == list(answer_of(trace).notes(sources=False)) == [proposed]
     told = as_json.answer(trace, memory_mb=0)
-    assert (told["answer"], told["citations"], told["unseen"]) == (None, [], [])
+    assert (told["answer"], told["citations"], told["unsupported_terms"]) == (None, [], [])
     assert told["unsupported_answer"] == trace.answer
     assert list(answer_of(replace(trace, answer="")).notes()) == []
 
@@ -254,13 +257,15 @@ def test_where_the_document_does_not_say_the_sentence_nearest_to_the_question_is
 
 
 def test_words_of_the_question_that_stand_nowhere_are_said_above_the_answer() -> None:
-    trace = replace(trace_of(BOX, answer="Wrenn"), absent=("horse", "Thax\x1bter_1_"))
-    assert answer_of(trace).absent == "horse, Thax␛ter_1_ stand nowhere in the document"
-    assert answer_of(replace(trace, absent=("horse",))).absent == "horse stands nowhere in the document"
-    assert answer_of(replace(trace_of(BOX, TOWN, answer="Wrenn"), absent=("horse",))).absent.endswith("nowhere in the documents")
+    trace = replace(trace_of(BOX, answer="Wrenn"), missing_terms=("horse", "Thax\x1bter_1_"))
+    assert answer_of(trace).missing_terms == "horse, Thax␛ter_1_ stand nowhere in the document"
+    assert answer_of(replace(trace, missing_terms=("horse",))).missing_terms == "horse stands nowhere in the document"
+    assert answer_of(replace(trace_of(BOX, TOWN, answer="Wrenn"), missing_terms=("horse",))).missing_terms.endswith(
+        "nowhere in the documents"
+    )
     above = "horse, Thax␛ter\\_1\\_ stand nowhere in the document\n\nWrenn"
     assert markdown(answer_of(trace), Layout(context=0)).startswith(above)
-    assert as_json.answer(trace, memory_mb=0)["absent"] == ["horse", "Thax\x1bter_1_"]
+    assert as_json.answer(trace, memory_mb=0)["missing_terms"] == ["horse", "Thax\x1bter_1_"]
 
 
 @pytest.mark.parametrize(
@@ -281,7 +286,7 @@ def test_words_of_the_question_that_stand_nowhere_are_said_above_the_answer() ->
     ],
 )
 def test_that_the_document_does_not_say_is_said_in_the_language_of_the_question(question: str, sentence: str) -> None:
-    assert answer_of(replace(trace_of(BOX, answer=None, question=question), status="not_found")).said == sentence
+    assert answer_of(replace(trace_of(BOX, answer=None, question=question), status="not_found")).text == sentence
 
 
 def test_without_an_answer_the_sentence_is_that_of_the_sample_that_raised_the_chunk() -> None:
@@ -338,4 +343,4 @@ def test_a_second_fact_is_cited_by_the_name_that_the_first_one_gives() -> None:
     question = "Who owns the works where the anchor that lost its fluke was forged?"
     cited = trace_of(first, other, second, answer="Mrs. Lavinia Goss", question=question).citations
     assert [claim.sources for claim in cited.claims] == [(3,)]
-    assert trace_of(other, second, answer="Mrs. Lavinia Goss", question=question).citations.unproved
+    assert trace_of(other, second, answer="Mrs. Lavinia Goss", question=question).citations.uncited

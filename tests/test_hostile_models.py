@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from fbrag_cli.generation.server.client import Host, Patience
+from fbrag_cli.generation.server.client import Endpoint, Timeouts
 from fbrag_cli.methods.r2ag.method import list_words
 from fbrag_cli.storage.files import sha256_of
 from tests.hostile import MADE, NAMES, PRECIOUS, STRANGE, changed
@@ -39,7 +39,7 @@ _PROPS = {"build_info": "b1", "chat_template": "{{ x }}", "default_generation_se
 
 @pytest.fixture
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Host.__init__, "__defaults__", (None, Patience(connect=2, first=2, idle=0.5, retry=0.01), None))
+    monkeypatch.setattr(Endpoint.__init__, "__defaults__", (None, Timeouts(connect=2, first=2, idle=0.5, retry=0.01), None))
 
 
 def _asked(here: Here, server: Loopback, *more: str) -> Ended:

@@ -27,7 +27,7 @@ from fbrag_cli.installation import extra
 from fbrag_cli.progress import Listener
 from fbrag_cli.session.session import Session
 from fbrag_cli.session.settings import CacheSettings, ModelSettings
-from fbrag_cli.text.printable import counted, one_line
+from fbrag_cli.text.printable import one_line, plural
 
 if TYPE_CHECKING:
     from fbrag_cli.batch.run import Earlier
@@ -142,7 +142,7 @@ def _workers(models: ModelSettings) -> Workers:
     cores = models.threads or min(CORES, max(on_each, default=1)) or 1
     if (n := sum(each // cores for each in on_each)) == 0:
         raise FbragError(
-            "usage", f"no node of the Ray cluster has {counted(cores, 'core')}", f"--threads {max(on_each, default=1)}"
+            "usage", f"no node of the Ray cluster has {plural(cores, 'core')}", f"--threads {max(on_each, default=1)}"
         )
     return Workers(n=n, cores=cores, gpus=0)
 

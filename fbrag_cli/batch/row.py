@@ -33,8 +33,8 @@ _NO_QUESTION = ("read", "load")  # stages that many rows share
 
 #: Columns of a sheet.
 COLUMNS = tuple(
-    "id document question status answer place quote proposed confidence unsure absent sources answers support agreement seconds "
-    "error".split()
+    "id document question status answer location quote unsupported_answer confidence low_confidence missing_terms sources "
+    "answers support agreement seconds error".split()
 )
 #: Begins a file: without this byte order mark, Excel takes UTF-8 for the encoding of the country.
 BOM = "\ufeff"
@@ -57,12 +57,12 @@ def answered(job: Job, trace: Trace, settings: Mapping[str, object]) -> dict[str
         status=trace.status,
         answer=trace.answer if found else None,
         unsupported_answer=None if found else trace.answer,
-        place="; ".join(map(place, sentences)) or None,
+        location="; ".join(map(place, sentences)) or None,
         quote=" … ".join(one_line(sentence.text) for sentence in sentences) or None,
         **certainty(trace),
-        absent=list(trace.absent),
+        missing_terms=list(trace.missing_terms),
         sources=[
-            {"id": source["id"], **{name: source[name] for name in _OF_A_SOURCE}, "score": source["relative"]}
+            {"id": source["id"], **{name: source[name] for name in _OF_A_SOURCE}, "relative_score": source["relative_score"]}
             for source in sources(trace, shown)
         ],
         citations=citations(shown),
@@ -80,12 +80,12 @@ def failed(job: Job, error: FbragError, settings: Mapping[str, object]) -> dict[
 def _row(job: Job, settings: Mapping[str, object], *, status: str, **found: Any) -> dict[str, Any]:
     """Return a row. found: what was found out; of the other keys none was."""
     given = {"answers": list(job.answers)} if job.answers else {}
-    nothing = ("answer", "unsupported_answer", "place", "quote", "unsure", "support", "agreement", "confidence")
+    nothing = ("answer", "unsupported_answer", "location", "quote", "low_confidence", "support", "agreement", "confidence")
     return {
         **{"schema": SCHEMA, "id": job.id, "document": job.document, "question": job.question, **given},
         "status": status,
         **dict.fromkeys(nothing),
-        **{"absent": [], "sources": [], "citations": [], "seconds": None, "warnings": [], "error": None, "sha256": []},
+        **{"missing_terms": [], "sources": [], "citations": [], "seconds": None, "warnings": [], "error": None, "sha256": []},
         **found,
         "settings": dict(settings),
         "versions": versions(),
@@ -145,8 +145,7 @@ def row_line(row: Row) -> str:
     """Return a row in columns: places as "report.pdf p. 12" and "book.txt:3-9", parted by "; ", gold answers as JSON."""
     flat = {
         **row,
-        "proposed": row["unsupported_answer"],
-        "absent": " ".join(row["absent"]),
+        "missing_terms": " ".join(row["missing_terms"]),
         "sources": "; ".join(map(_place, row["sources"])),
         "answers": dumps(row["answers"]) if "answers" in row else None,
         "error": row["error"] and row["error"]["message"],
@@ -167,10 +166,10 @@ def _place(source: Mapping[str, Any]) -> str:
 def shown(row: Row) -> Cell:
     """Return what views show of a row."""
     return Cell(
-        **{name: cell(row[name] or "") for name in ("document", "question", "status", "answer", "place", "quote")},
-        proposed=cell(row["unsupported_answer"] or ""),
+        **{name: cell(row[name] or "") for name in ("document", "question", "status", "answer", "location", "quote")},
+        unsupported_answer=cell(row["unsupported_answer"] or ""),
         error=cell(row["error"]["message"]) if row["error"] else "",
-        unsure=bool(row["unsure"]),
+        low_confidence=bool(row["low_confidence"]),
     )
 
 

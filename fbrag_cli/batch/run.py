@@ -21,7 +21,8 @@ from fbrag_cli.query import Query
 from fbrag_cli.session.questions import answer_all, how_many_pay
 from fbrag_cli.session.session import Session
 from fbrag_cli.session.settings import DocumentSettings
-from fbrag_cli.storage.rows import ANOTHER, Row
+from fbrag_cli.storage.files import on_disk
+from fbrag_cli.storage.rows import HINT_OTHER_FILE, Row
 from fbrag_cli.text.printable import one_line
 
 if TYPE_CHECKING:
@@ -145,10 +146,10 @@ class Earlier:
             before, now = self.questions.get(job.key), job.question
             if before not in (None, now):
                 what = f"question {_said(job.id)} was {_said(before)}, is {_said(now)}"
-                raise FbragError("usage", f"{self.name} holds rows of other questions: {what}", ANOTHER)
+                raise FbragError("usage", f"{self.name} holds rows of other questions: {what}", HINT_OTHER_FILE)
             first.setdefault(job.document, job)
         for job in first.values():
-            if job.document in self.documents and all(map(os.path.isfile, job.documents)):
+            if job.document in self.documents and all(map(os.path.isfile, map(on_disk, job.documents))):
                 try:
                     digests = [hashlib.sha256(read_source(path).data).hexdigest() for path in job.documents]
                 except FbragError:  # an error of its rows
@@ -160,7 +161,7 @@ class Earlier:
         before = self.documents.get(job.document)
         if before is not None and list(before) != list(sha256):
             what = f"{_said(job.document)} has changed since {self.name} got rows of it"
-            raise FbragError("usage", what, ANOTHER)
+            raise FbragError("usage", what, HINT_OTHER_FILE)
 
 
 def earlier(rows: Iterable[Row], settings: Mapping[str, object], name: str) -> Earlier:
@@ -181,7 +182,7 @@ def earlier(rows: Iterable[Row], settings: Mapping[str, object], name: str) -> E
             if row["sha256"]:
                 documents[document] = _texts(row["sha256"])
     except (KeyError, TypeError, AttributeError, ValueError):
-        raise FbragError("usage", f"{name} holds rows that lack a part", ANOTHER) from None
+        raise FbragError("usage", f"{name} holds rows that lack a part", HINT_OTHER_FILE) from None
     return Earlier(name, statuses, questions, documents)
 
 
@@ -203,7 +204,7 @@ def _compare(before: Mapping[str, object], now: Mapping[str, object], name: str)
         elif before[each] != now[each]:
             found.append(f"{each} was {_said(before[each])}, is {_said(now[each])}")
     if found:
-        raise FbragError("usage", f"{name} holds rows of other settings: {'; '.join(found[:3])}", ANOTHER)
+        raise FbragError("usage", f"{name} holds rows of other settings: {'; '.join(found[:3])}", HINT_OTHER_FILE)
 
 
 def _said(value: object) -> str:

@@ -83,21 +83,22 @@ class AnswerWriter:
         elif self._form == "json":
             self._put_json(as_json.answer(trace, memory_mb=peak_memory_mb()))
         elif self._form == "md":
-            self._put(markdown(answer_of(trace), layout_for(self._options)) + "\n")
+            self.write(markdown(answer_of(trace), layout_for(self._options)) + "\n")
         elif self._options.answer_only:
-            self._put(one_line(said_of(trace)) + "\n")
+            self.write(one_line(said_of(trace)) + "\n")
         else:
             terminal = self._stream.isatty()
             colored = self.console.colored(self._stream)
             linked = colored and terminal and os.environ.get("TERM") != "dumb"
             layout = replace(layout_for(self._options), colored=colored, linked=linked, columns=columns_of(self._stream))
             shown = text(answer_of(trace), layout, before)
-            self._put(f"\n{shown}\n\n" if terminal else f"{shown}\n")  # air
+            self.write(f"\n{shown}\n\n" if terminal else f"{shown}\n")  # air
 
     def _put_json(self, value: dict[str, object]) -> None:
-        self._put(dumps(value) + "\n")
+        self.write(dumps(value) + "\n")
 
-    def _put(self, text: str) -> None:
+    def write(self, text: str) -> None:
+        """Write a text to the stream."""
         self._stream.write(text)
         self._stream.flush()
 
@@ -115,13 +116,13 @@ def answer(
     writer: AnswerWriter,
     cancellation: Cancellation,
     *,
-    earlier: Query | None = None,
+    earlier: Query | Trace | None = None,
     more: str = "",
 ) -> Trace:
     """Answer a query, write the answer, and say how it went. Return its trace. Raises what the session raises.
 
-    earlier: the same question with less to read, which was answered before. more: what the user types to read more, "" if that
-    is not possible. Both are retrieved again, by samples that are in memory.
+    earlier: the same question with less to read, which was answered before; a query of it is retrieved again. more: what the user
+    types to read more, "" if that is not possible; it is tried by retrieving again. For both the samples are in memory.
     """
     from fbrag_cli.render.text import summary
 
@@ -130,16 +131,18 @@ def answer(
     line.forecast = forecast(session, query.method, query.corpus)
     line.preview = Preview(query) if writer.has_preview else None
     trace = session.retrieve(query, listener)
-    before = session.retrieve(earlier, silent).context if earlier else ()
+    if isinstance(earlier, Query):
+        earlier = session.retrieve(earlier, silent)
+    before = earlier.context if earlier else ()
     writer.selected(trace)
     trace = session.answer(trace, listener)
     writer.finish(trace, before)
     keep(line.forecast, session, trace.method, trace)
     if trace.truncated:
-        console.warn(f"the answer was cut at {trace.method.max_tokens} tokens (--max-tokens)")
-    console.note(summary(trace, session.device), dim=True)
+        console.warning(f"the answer was cut at {trace.method.max_tokens} tokens (--max-tokens)")
+    console.info(summary(trace, session.device), dim=True)
     if earlier and trace.context == before:
-        console.note("there is nothing more to read: all that scores was read before")
+        console.info("there is nothing more to read: all that scores was read before")
     elif more and trace.status == "not_found":
         larger = query.method.with_more(1)
         if larger and session.retrieve(replace(query, method=larger), silent).context != trace.context:

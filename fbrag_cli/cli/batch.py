@@ -31,8 +31,8 @@ from fbrag_cli.progress import Event, Listener, of_the_run
 from fbrag_cli.render.matrix import Matrix, page
 from fbrag_cli.session.session import Session
 from fbrag_cli.session.settings import CacheSettings, DocumentSettings, ModelSettings
-from fbrag_cli.storage.rows import ANOTHER, Row, RowFile, open_rows
-from fbrag_cli.text.printable import counted, dumps
+from fbrag_cli.storage.rows import HINT_OTHER_FILE, Row, RowFile, open_rows
+from fbrag_cli.text.printable import dumps, plural
 
 if TYPE_CHECKING:
     from fbrag_cli.batch.on_ray import Workers
@@ -64,7 +64,7 @@ def batch(console: Console, command: BatchCommand) -> int:
     With --engine ray, rows come document by document, in the order in which they are ready. All nodes have fbrag and Ray, and see
     the documents by the same paths; each fetches models that it lacks. A worker has a GPU, if there is any, else --threads cores.
 
-    Columns of CSV: id, document, question, status (answered, not_found, error), answer, place and quote of the sentence that
+    Columns of CSV: id, document, question, status (answered, not_found, error), answer, location and quote of the sentence that
     shows it, proposed (what was not shown), confidence (0 to 1), unsure, absent, sources ("book.txt:3-9; report.pdf p. 12"),
     answers (of --jobs, JSON), support, agreement, seconds, error. answers.csv is made at the end, and at a stop, from the rows in
     answers.jsonl beside it, from which the next run goes on: it replaces what was changed in the CSV.
@@ -137,7 +137,7 @@ def _jobs(command: BatchCommand, console: Console) -> list[Job]:
     stdin = open_stdin(console) if "-" in (options.questions, options.jobs) else None
 
     def progress(event: Event) -> None:
-        console.warn(event.text)
+        console.warning(event.text)
 
     if options.jobs:
         if paths or options.together:
@@ -150,7 +150,7 @@ def _jobs(command: BatchCommand, console: Console) -> list[Job]:
         if not options.together:
             findings = find_files(paths, command.reading.include, command.reading.exclude)
             for warning in findings.warnings:
-                console.warn(warning)
+                console.warning(warning)
             own = set(map(os.path.realpath, filter(None, (options.questions, *options.own_files))))  # in a folder of documents
             files = [each.path for each in findings.files if each.path in paths or os.path.realpath(each.path) not in own]
             jobs = every([(path,) for path in files], questions)
@@ -286,10 +286,10 @@ class Tally:
         """Print how many rows have which status, and return the exit code."""
         self._line(Event("batch", "done"))
         counts, n_errors = self._counts, self._counts["error"]
-        parts = [f"{counts['answered']:,} answered", f"{counts['not_found']:,} not found", counted(n_errors, "error")]
+        parts = [f"{counts['answered']:,} answered", f"{counts['not_found']:,} not found", plural(n_errors, "error")]
         before = f", {self._n_before:,} of them before" if self._n_before else ""
         name = "" if output == "-" else f" ({output})"
-        console.note(f"{counted(sum(counts.values()), 'row')}{before}: {', '.join(parts)}{name}")
+        console.info(f"{plural(sum(counts.values()), 'row')}{before}: {', '.join(parts)}{name}")
         if n_errors and name:
             console.hint("the same command with --retry-errors does the rows with an error again")
         return ExitCode.NEGATIVE if n_errors else ExitCode.DONE
@@ -303,11 +303,11 @@ class Tally:
             self._line(Event("batch", "done"))
             where = "were written" if output == "-" else f"are in {output}"
             rest = "" if output == "-" else "; the same command goes on"
-            console.note(f"stopped: {sum(self._counts.values()):,} of {counted(self._total, 'row')} {where}{rest}")
+            console.info(f"stopped: {sum(self._counts.values()):,} of {plural(self._total, 'row')} {where}{rest}")
             raise
 
     def _show(self) -> None:
-        errors = f", {counted(self._counts['error'], 'error')}" if self._counts["error"] else ""
+        errors = f", {plural(self._counts['error'], 'error')}" if self._counts["error"] else ""
         self._line(Event("batch", "progress", sum(self._counts.values()), self._total, f"rows{errors}"))
 
 
@@ -328,7 +328,7 @@ class Views:
                 sheet.row_line(row)  # else a row that lacks a part would show when the run has ended
                 self.add(row)
         except (AttributeError, LookupError, TypeError):
-            raise FbragError("usage", "the output holds rows that lack a part", ANOTHER) from None
+            raise FbragError("usage", "the output holds rows that lack a part", HINT_OTHER_FILE) from None
 
     def add(self, row: Row) -> None:
         self.n_rows += 1

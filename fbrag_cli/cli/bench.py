@@ -21,7 +21,7 @@ from fbrag_cli.session.memory import peak_memory_mb
 from fbrag_cli.session.settings import CacheSettings, ModelSettings
 from fbrag_cli.settings import knob
 from fbrag_cli.text.printable import one_line
-from fbrag_cli.text.table import aligned
+from fbrag_cli.text.table import align_columns
 
 SCHEMA = "fbrag.bench/1"
 
@@ -81,7 +81,7 @@ def bench(console: Console, options: BenchOptions, models: ModelSettings, run: R
         print("\n".join(_table(measures)))
     missed = [each for each in measures if each.name in most and each.median > most[each.name]]
     for each in missed:
-        console.warn(f"{each.name} is {each.median:.2f} s, more than {most[each.name]:g} s")
+        console.warning(f"{each.name} is {each.median:.2f} s, more than {most[each.name]:g} s")
     return ExitCode.NEGATIVE if missed else ExitCode.DONE
 
 
@@ -122,7 +122,7 @@ def _table(measures: Measures) -> Iterator[str]:
         low, high = min(each.values), max(each.values)
         rows.append((each.name, size, _number(each.median), f"{_number(low)}-{_number(high)}", each.unit))
     rows.append(("peak memory", "", f"{peak_memory_mb():,.0f}", "", "MB"))
-    return aligned(rows, {1, 2, 3})
+    return align_columns(rows, {1, 2, 3})
 
 
 def _number(value: float) -> str:
@@ -137,7 +137,7 @@ def _record(measures: Measures, n_words: int) -> dict[str, Any]:
         "schema": SCHEMA,
         "words": n_words,
         "measures": [{**asdict(each), "unit": each.unit, "median": each.median} for each in measures],
-        "memory": {"ram_peak_mb": round(peak_memory_mb()), "vram_peak_mb": None},
+        "memory": {"ram_peak_mb": round(peak_memory_mb())},
         "cpu": cpu_name(),
         "cores": physical_cores(),
         "devices": [gpu.description for gpu in gpus()],

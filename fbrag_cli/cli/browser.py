@@ -33,11 +33,11 @@ def shown_page(output: OutputOptions, console: Console) -> Iterator[str | None]:
             delete(Path(path))
         raise
     if not has_screen():
-        console.note(f"no browser can be opened here: the page is {path}")
+        console.info(f"no browser can be opened here: the page is {path}")
     elif os.path.isfile(path):
         open_address(Path(path).absolute().as_uri())
         if not output.html:
-            console.note(f"the page is {path}")
+            console.info(f"the page is {path}")
 
 
 def _new_file() -> str:

@@ -8,10 +8,10 @@ from fbrag_cli.cli.options import Options, configured
 from fbrag_cli.errors import ExitCode, FbragError
 from fbrag_cli.settings import knob
 from fbrag_cli.storage.cache import Cache
-from fbrag_cli.storage.places import cache_dir, is_nowhere
-from fbrag_cli.text.near import suggestion
+from fbrag_cli.storage.paths import cache_dir, is_nowhere
 from fbrag_cli.text.printable import byte_size, dumps, printable, seconds_of
-from fbrag_cli.text.table import aligned
+from fbrag_cli.text.suggest import suggestion
+from fbrag_cli.text.table import align_columns
 
 HELP = """The cache of texts, indexes and samples that makes the next question quick. It may be deleted at any time.
 
@@ -79,7 +79,7 @@ def size(console: Console, options: SizeOptions) -> None:
         return
     rows = [("KIND", "ENTRIES", "SIZE"), *((kind, str(count), byte_size(bytes_)) for kind, (count, bytes_) in sizes.items())]
     rows.append(("total", str(entries), f"{byte_size(total)} of {byte_size(opened.limit)}"))
-    print(*aligned(rows), sep="\n")
+    print(*align_columns(rows), sep="\n")
 
 
 @cache.command(ClearOptions)
@@ -103,7 +103,7 @@ def clear(console: Console, options: ClearOptions) -> int:
     sizes = [entry.bytes for entry in opened.entries(kind, age)]
     entries = f"{len(sizes)} {'entry' if len(sizes) == 1 else 'entries'} ({byte_size(sum(sizes))})"
     if sizes and not console.confirms(f"delete {entries} of {opened.root}"):
-        console.note("nothing is deleted")
+        console.info("nothing is deleted")
         return ExitCode.NEGATIVE
     try:
         print(opened.clear(kind, age))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from glob import escape, glob
@@ -21,7 +21,7 @@ from fbrag_cli.cli.live import ProgressLine, progress_line
 from fbrag_cli.cli.method_options import MethodOptions
 from fbrag_cli.cli.options import AnswerOptions, Options, PasswordOptions, RunOptions, arguments, check_outputs
 from fbrag_cli.cli.session import open_session
-from fbrag_cli.cli.signals import ctrl_c
+from fbrag_cli.cli.signals import ctrl_c, too_late
 from fbrag_cli.cli.streams import open_output, print_after_error, read_password
 from fbrag_cli.corpus import Passage
 from fbrag_cli.errors import ExitCode, FbragError, lacking
@@ -30,12 +30,12 @@ from fbrag_cli.progress import Listener
 from fbrag_cli.query import Query
 from fbrag_cli.session.conversation import Conversation, Exchange
 from fbrag_cli.session.memory import peak_memory_mb
-from fbrag_cli.session.models import ModelPool
 from fbrag_cli.session.session import Session
 from fbrag_cli.session.settings import CacheSettings, DocumentSettings, ModelSettings
 from fbrag_cli.settings import knob
-from fbrag_cli.text.near import suggestion
-from fbrag_cli.text.printable import counted, dumps, one_line
+from fbrag_cli.storage.files import on_disk
+from fbrag_cli.text.printable import dumps, one_line, plural
+from fbrag_cli.text.suggest import suggestion
 from fbrag_cli.text.table import columns_of
 from fbrag_cli.trace import Trace
 
@@ -109,8 +109,8 @@ def chat(console: Console, options: ChatCommand) -> int:
 def _converse(talk: Talk, console: Console) -> None:
     """Follow what a person types until Ctrl-D or /quit."""
     documents = talk.conversation.collection.corpus.documents
-    name = one_line(documents[0].name) if len(documents) == 1 else counted(len(documents), "document")
-    console.note(f"{name}: ask a question; /help for more, Ctrl-D to end", dim=True)
+    name = one_line(documents[0].name) if len(documents) == 1 else plural(len(documents), "document")
+    console.info(f"{name}: ask a question; /help for more, Ctrl-D to end", dim=True)
     read = _reader()
     with ctrl_c(talk.interrupt):
         while not talk.ended:
@@ -127,7 +127,7 @@ def _follow_next(talk: Talk, read: Callable[[], str | None], console: Console) -
             _follow(talk, text, console)
     except KeyboardInterrupt:
         talk.clear()
-        console.note("stopped" if talk.was_stopped() else "Ctrl-D ends the conversation", dim=True)
+        console.info("stopped" if talk.was_stopped() else "Ctrl-D ends the conversation", dim=True)
 
 
 def _follow(talk: Talk, text: str, console: Console) -> None:
@@ -212,20 +212,13 @@ def _completed(line: str, number: int) -> str | None:
 def _loading(session: Session, talk: Talk) -> Iterator[None]:
     """Load the models while the first question is typed. What fails is reported by the question that needs them."""
     stop = Cancellation()
-    quiet, pool = Listener(cancellation=stop), session.pool
     try:
         for name in dict.fromkeys(session.names(talk.conversation.models)):
-            _begin(pool, name, quiet)
+            with suppress(FbragError):
+                session.pool.begin(name, Listener(cancellation=stop))
         yield
     finally:
         stop.request(KeyboardInterrupt())
-
-
-def _begin(pool: ModelPool, name: str, listener: Listener) -> None:
-    try:
-        pool.begin(name, listener)
-    except FbragError:
-        pass
 
 
 class _Writer(AnswerWriter):
@@ -247,12 +240,12 @@ class _Writer(AnswerWriter):
         options, self._n_out = self._options, self._n_out + 1
         if self.in_json:
             told = as_json.answer(trace, memory_mb=peak_memory_mb())
-            self._put_json({**told, "typed": self.typed, "understood": trace.question})
+            self._put_json({**told, "question": self.typed, "resolved_question": trace.question})
         elif self._form == "md":
-            self._put(section(answer_of(trace), layout_for(options), self._n_out) + "\n\n")
+            self.write(section(answer_of(trace), layout_for(options), self._n_out) + "\n\n")
         else:
             if self._n_out > 1 and not options.answer_only and not sys.stdout.isatty():
-                self._put("\n")
+                self.write("\n")
             super()._finish(trace, before)
 
 
@@ -300,7 +293,7 @@ class Talk:
         last, exchanges = self.last(), self.conversation.exchanges
         earlier = last.trace.query
         query = replace(earlier, method=reading_more(earlier.method, 1))
-        self._answer(last.typed, lambda listener: query, earlier)
+        self._answer(last.typed, lambda listener: query, last.trace)
         exchanges[-2:] = exchanges[-1:]
 
     def last(self) -> Exchange:
@@ -314,13 +307,13 @@ class Talk:
         """Whether the document does not say the answer to a question, also when more of it was read."""
         return any(each.trace.status != "answered" for each in self.conversation.exchanges)
 
-    def _answer(self, typed: str, understood: Callable[[Listener], Query], earlier: Query | None = None) -> None:
-        """Answer the query that a typed question stands for. earlier: the query with less to read that was answered before."""
+    def _answer(self, typed: str, understood: Callable[[Listener], Query], earlier: Trace | None = None) -> None:
+        """Answer the query that a typed question stands for. earlier: its answer from less."""
         with self._call(self.options.run.timeout) as cancellation:
             query = understood(Listener(progress=self._line, cancellation=cancellation))
             self._line.clear()
             if query.text != typed:
-                self.console.note(f"understood: {query.text}", dim=True)
+                self.console.info(f"understood: {query.text}", dim=True)
             self._writer.typed = typed
             trace = answer(query, self.session, self._writer, cancellation, earlier=earlier, more="/more")
         self.conversation.add(typed, trace)
@@ -335,8 +328,7 @@ class Talk:
 
     def write(self, text: str) -> None:
         """Write a text to stdout."""
-        sys.stdout.write(text)
-        sys.stdout.flush()
+        self._writer.write(text)
 
     def fail(self, error: FbragError) -> None:
         """Report the error of a line. With --json it is an object, with -a an empty line: each question has one line."""
@@ -373,8 +365,7 @@ class Talk:
     def _call(self, seconds: float | None = None) -> Iterator[Cancellation]:
         """Surround a call that Ctrl-C stops, and the time limit where there is one."""
         own = Cancellation()
-        hint = "allow more seconds (--timeout), or ask for less work"
-        timer = own.after(seconds, FbragError("timeout", f"not done within {seconds:g} s", hint)) if seconds else None
+        timer = own.after(seconds, too_late(seconds)) if seconds else None
         self._running, self._presses = own, 0
         try:
             yield own
@@ -411,7 +402,7 @@ def _source(talk: Talk, rest: str) -> None:
         raise FbragError("usage", "/source: with --json each answer has its sources", "leave out --json")
     sources = answer_of(trace).sources
     if not rest.isascii() or not rest.isdigit() or not 1 <= int(rest[:9]) <= len(sources):
-        raise FbragError("usage", f"/source {rest}: the answer has {counted(len(sources), 'source')}", "/source 1")
+        raise FbragError("usage", f"/source {rest}: the answer has {plural(len(sources), 'source')}", "/source 1")
     lines = surroundings(trace, sources[int(rest) - 1], columns_of(sys.stdout), colored=talk.console.colored(sys.stdout))
     talk.write("".join(f"{line}\n" for line in lines))
 
@@ -421,7 +412,7 @@ def _open(talk: Talk, rest: str) -> None:
         raise FbragError("usage", f"/open {rest}".rstrip() + ": a file or folder is needed", "/open FILE")
     talk.open([os.path.expanduser(rest)])
     documents = talk.conversation.collection.corpus.documents
-    talk.console.note(f"open: {', '.join(one_line(each.name) for each in documents[:3])}{' …' * (len(documents) > 3)}", dim=True)
+    talk.console.info(f"open: {', '.join(one_line(each.name) for each in documents[:3])}{' …' * (len(documents) > 3)}", dim=True)
 
 
 def _save(talk: Talk, rest: str) -> None:
@@ -435,7 +426,7 @@ def _save(talk: Talk, rest: str) -> None:
     exchanges = talk.conversation.exchanges
     if not exchanges:
         talk.last()
-    path = os.path.expanduser(rest)
+    path = on_disk(os.path.expanduser(rest))
     check_outputs({"/save": path}, (source.path for each in exchanges for source in each.trace.corpus.documents))
     is_page = Path(path).suffix.lower() in (".html", ".htm")
     with open_output(path, "/save") as stream:
@@ -445,13 +436,13 @@ def _save(talk: Talk, rest: str) -> None:
             layout = Layout(context=talk.options.answer.context, full=talk.options.answer.full)
             parts = [section(answer_of(each.trace), layout, number) for number, each in enumerate(exchanges, 1)]
             stream.write("\n\n".join(parts) + "\n")
-    what = "the last answer" if is_page else counted(len(exchanges), "question")
-    talk.console.note(f"saved: {what} in {path}", dim=True)
+    what = "the last answer" if is_page else plural(len(exchanges), "question")
+    talk.console.info(f"saved: {what} in {path}", dim=True)
 
 
 def _help(talk: Talk, rest: str) -> None:
     for word, (argument, said, _) in COMMANDS.items():
-        talk.console.note(f"{word} {argument}".rstrip() + f": {said}")
+        talk.console.info(f"{word} {argument}".rstrip() + f": {said}")
 
 
 def _quit(talk: Talk, rest: str) -> None:

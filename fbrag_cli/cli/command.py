@@ -21,13 +21,13 @@ from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 from fbrag_cli.cli.argv import value_of
 from fbrag_cli.cli.completion import usable_models
 from fbrag_cli.cli.console import Console
-from fbrag_cli.cli.options import ARGUMENTS, CANCELLATION, GlobalOptions, Layer, Options, leaves, made, warn_of_unknown
+from fbrag_cli.cli.options import ARGUMENTS, CANCELLATION, GlobalOptions, Layer, Options, action, leaves, made, warn_of_unknown
 from fbrag_cli.errors import ExitCode, FbragError
 from fbrag_cli.settings import Setting, effective, knob, settings_of
-from fbrag_cli.text.near import suggestion
-from fbrag_cli.text.printable import counted
-from fbrag_cli.text.table import aligned, columns_of, width_of
-from fbrag_cli.text.terminal import BOLD, folded
+from fbrag_cli.text.printable import plural
+from fbrag_cli.text.suggest import suggestion
+from fbrag_cli.text.table import align_columns, columns_of, width_of
+from fbrag_cli.text.terminal import BOLD, wrap
 
 #: The commands that read the file. The others read of it what all commands have.
 READERS = ("ask", "explain", "chat", "batch", "mcp", "serve", "ui")
@@ -175,7 +175,7 @@ class _Helping:
             with formatter.section("Commands"):
                 formatter.write_dl([*self.summaries().items()])
         if hidden:
-            formatter.write(f"\n`{ctx.command_path} --help-all` shows {counted(hidden, 'more option')}\n")
+            formatter.write(f"\n`{ctx.command_path} --help-all` shows {plural(hidden, 'more option')}\n")
 
 
 class Command(_Helping, TyperCommand):
@@ -255,11 +255,9 @@ class Command(_Helping, TyperCommand):
         for name, each in sorted(self.experts.items()):
             words = f"{'|'.join(each.choices)}: " if each.choices else ""
             rows.append((_hyphened(name), each.shown_default or ("false" if each.kind is bool else "none"), words + each.help))
-        first = [*aligned([row[:2] for row in rows])]
+        first = [*align_columns([row[:2] for row in rows])]
         margin = max(map(width_of, first)) + 2
-        return "\n".join(
-            folded(f"{line:<{margin}}{row[2]}", columns, " " * margin) for line, row in zip(first, rows, strict=True)
-        )
+        return "\n".join(wrap(f"{line:<{margin}}{row[2]}", columns, " " * margin) for line, row in zip(first, rows, strict=True))
 
 
 def _hyphened(name: str) -> str:
@@ -319,7 +317,7 @@ def _plain(argument: Any) -> str:
 
 
 def print_help(text: str, stream: TextIO) -> None:
-    """Print a help text. Where the stream gets colour (--color, FBRAG_COLOR, NO_COLOR, FORCE_COLOR), headings are bold and
+    """Print a help text. Where the stream gets color (--color, FBRAG_COLOR, NO_COLOR, FORCE_COLOR), headings are bold and
     underlined, and the names of options and commands bold."""
     mode: Any = value_of("--color", sys.argv[1:]) or os.environ.get("FBRAG_COLOR")
     if Console(color=mode if mode in ("always", "never") else "auto").colored(stream):
@@ -338,23 +336,8 @@ def _show(ctx: Any, parameter: Any, asked: bool | None, *, of_all: bool) -> None
 class _HelpOptions(Options):
     group = "Global"
 
-    help: bool = knob(
-        False,
-        "show this help",
-        flags=("-h", "--help"),
-        variables=(),
-        is_eager=True,
-        expose_value=False,
-        callback=partial(_show, of_all=False),
-    )
-    help_all: bool = knob(
-        False,
-        "show this help with all options",
-        variables=(),
-        is_eager=True,
-        expose_value=False,
-        callback=partial(_show, of_all=True),
-    )
+    help: bool = action("show this help", partial(_show, of_all=False), flags=("-h", "--help"))
+    help_all: bool = action("show this help with all options", partial(_show, of_all=True))
 
 
 def _list(ctx: Any, parameter: Any, given: list[str] | None) -> list[str] | None:

@@ -46,14 +46,14 @@ def install_script(ctx: Any, parameter: Any, shell: str | None) -> None:
 
 
 def model_names() -> list[str]:
-    """Return the names of the catalogue, then those of other models in the store that no shell takes for code."""
-    from fbrag_cli.models.catalogue import load_catalogue
+    """Return the names of the catalog, then those of other models in the store that no shell takes for code."""
+    from fbrag_cli.models.catalog import load_catalog
     from fbrag_cli.models.store import installed
-    from fbrag_cli.storage.places import models_dir
+    from fbrag_cli.storage.paths import models_dir
 
-    catalogue = load_catalogue()
-    names = (model.name for model in installed(models_dir(), catalogue))
-    return list(dict.fromkeys([*catalogue.models, *filter(_SAFE.fullmatch, names)]))
+    catalog = load_catalog()
+    names = (model.name for model in installed(models_dir(), catalog))
+    return list(dict.fromkeys([*catalog.models, *filter(_SAFE.fullmatch, names)]))
 
 
 def usable_models() -> list[str]:

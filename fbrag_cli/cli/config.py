@@ -106,10 +106,10 @@ def set_(console: Console, argument: KeyArgument, value: ValueArgument) -> None:
     parsed = key.parse(value.value, key.name, code="config")
     file = _file_to_write(console)
     set_value(file, key.name, parsed)
-    console.note(f"{key.name} = {toml(parsed)} is in {file.path}", level=1)
+    console.info(f"{key.name} = {toml(parsed)} is in {file.path}", level=1)
     for variable in key.variables:
         if os.environ.get(variable):
-            console.warn(f"{variable} is set, and overrides the file")
+            console.warning(f"{variable} is set, and overrides the file")
 
 
 @config.command(KeyArgument)
@@ -122,7 +122,7 @@ def unset(console: Console, argument: KeyArgument) -> None:
     """
     key, file = find_key(argument.key), _file_to_write(console)
     if not unset_value(file, key.name):
-        console.note(f"{key.name} is not in {file.path}")
+        console.info(f"{key.name} is not in {file.path}")
 
 
 @config.command()

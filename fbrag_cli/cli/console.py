@@ -13,7 +13,7 @@ from fbrag_cli.errors import FbragError
 from fbrag_cli.progress import Event
 from fbrag_cli.text.printable import one_line
 from fbrag_cli.text.table import columns_of
-from fbrag_cli.text.terminal import BOLD, DIM, ERROR, folded
+from fbrag_cli.text.terminal import BOLD, DIM, ERROR, wrap
 
 ColorMode = Literal["auto", "always", "never"]
 
@@ -37,7 +37,7 @@ class Console:
     config: str | None = None
 
     def colored(self, stream: TextIO) -> bool:
-        """Return whether `stream` gets colour: by --color, else NO_COLOR, else FORCE_COLOR, else on a terminal."""
+        """Return whether `stream` gets color: by --color, else NO_COLOR, else FORCE_COLOR, else on a terminal."""
         if self.color != "auto":
             return self.color == "always"
         if os.environ.get("NO_COLOR"):
@@ -53,19 +53,19 @@ class Console:
         """Return whether a terminal shows what is known so far, dimmed, until the output takes its place."""
         return self.shows_bars() and self.verbosity < 2 and self.colored(sys.stderr) and sys.stdout.isatty()
 
-    def note(self, text: str, *, level: int = 0, dim: bool = False) -> None:
-        """Print one line on stderr, dim where it gets colour; level 1 needs -v, level 2 -vv."""
+    def info(self, text: str, *, level: int = 0, dim: bool = False) -> None:
+        """Print one line on stderr, dim where it gets color; level 1 needs -v, level 2 -vv."""
         if self.verbosity >= level:
             self._print("", one_line(text), DIM if dim else "")
 
-    def say(self, event: Event) -> None:
+    def report(self, event: Event) -> None:
         """Print an event that is a sentence for the user, and nothing for others."""
-        if say := {"note": self.note, "warning": self.warn, "hint": self.hint}.get(event.kind):
+        if say := {"note": self.info, "warning": self.warning, "hint": self.hint}.get(event.kind):
             say(event.text)
 
     def prompt(self, text: str) -> None:
         """Print a question on stderr. The answer follows it on its line."""
-        print(folded(one_line(text), columns_of(sys.stderr)), end=" ", file=sys.stderr, flush=True)
+        print(wrap(one_line(text), columns_of(sys.stderr)), end=" ", file=sys.stderr, flush=True)
 
     def chosen(self, question: str, choices: Mapping[str, str], default: str) -> str | None:
         """Ask the user for a key of `choices` (what each one means), and return it.
@@ -73,9 +73,9 @@ class Console:
         Enter takes the default. None: the input ended.
         """
         columns = columns_of(sys.stderr)
-        print(folded(one_line(question), columns), file=sys.stderr)
+        print(wrap(one_line(question), columns), file=sys.stderr)
         for key, meaning in choices.items():
-            print(folded(f"  {key}  {one_line(meaning)}", columns, "     "), file=sys.stderr)
+            print(wrap(f"  {key}  {one_line(meaning)}", columns, "     "), file=sys.stderr)
         keys = "/".join(f"[{key}]" if key == default else key for key in choices)
         while True:
             self.prompt(f"{keys}?")
@@ -94,7 +94,7 @@ class Console:
         self.prompt(f"{what}? [y/N]")
         return sys.stdin.readline().strip().lower() in ("y", "yes")
 
-    def warn(self, text: str) -> None:
+    def warning(self, text: str) -> None:
         if self.verbosity >= 0:
             self._print("warning", _shortened(one_line(text)), BOLD)
 
@@ -114,7 +114,7 @@ class Console:
 
         style: of the label; of the whole line without one.
         """
-        said = folded(f"{label}: {text}" if label else text, None if label == "hint" else columns_of(sys.stderr))
+        said = wrap(f"{label}: {text}" if label else text, None if label == "hint" else columns_of(sys.stderr))
         if style and self.colored(sys.stderr):
             end = len(label) or len(said)
             said = f"\x1b[{style}m{said[:end]}\x1b[0m{said[end:]}"

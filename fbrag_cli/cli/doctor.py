@@ -50,9 +50,9 @@ def doctor(console: Console, options: DoctorOptions) -> int:
 
 
 def _situation(console: Console, options: DoctorOptions) -> Any:
-    from fbrag_cli.doctor.checks import Situation
+    from fbrag_cli.doctor.checks import DoctorInput
     from fbrag_cli.storage.config_file import Config, load, locate
-    from fbrag_cli.storage.places import models_dir
+    from fbrag_cli.storage.paths import models_dir
 
     file, keys = locate(console.config, os.environ), known_keys()
     try:
@@ -66,7 +66,7 @@ def _situation(console: Console, options: DoctorOptions) -> Any:
         except FbragError:  # a variable that does not fit: another finding
             return keys[name].default
 
-    return Situation(
+    return DoctorInput(
         environ=os.environ,
         config_file=file,
         keys=keys,

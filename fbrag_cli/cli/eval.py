@@ -23,6 +23,7 @@ from fbrag_cli.cli.signals import limit_time
 from fbrag_cli.errors import ExitCode, FbragError
 from fbrag_cli.installation import extra
 from fbrag_cli.methods.registry import DEFAULT, PLAIN, PRESETS, names
+from fbrag_cli.query import DEFAULT_RETRIEVER
 from fbrag_cli.session.settings import CacheSettings, ModelSettings
 from fbrag_cli.settings import knob
 from fbrag_cli.storage.files import files_of, not_writable, whole_file
@@ -57,7 +58,7 @@ class EvalOptions(Options):
     )
     preset_fast: bool = knob(False, "short for --preset fast", flags=("--fast",), variables=())
     preset_thorough: bool = knob(False, "short for --preset thorough", flags=("--thorough",), variables=())
-    retriever: list[str] = knob(("bm25",), RETRIEVER, metavar="NAMES", varies="", **_LISTED)
+    retriever: list[str] = knob((DEFAULT_RETRIEVER,), RETRIEVER, metavar="NAMES", varies="", **_LISTED)
     chunk_words: int | None = knob(None, CHUNK_WORDS, minimum=1)
     retrieval_only: bool = knob(False, "answer nothing: needs no large model", group="Run", variables=())
     prompts: str | None = knob(
@@ -139,7 +140,7 @@ def eval(console: Console, command: EvalCommand) -> int:
     examples = load_examples(map(Path, options.arguments), limit=options.limit, seed=options.seed)
     with (
         progress_line(console) as progress,
-        open_session(command.models, command.cache, console, progress, first_costs=True) as session,
+        open_session(command.models, command.cache, console, progress, report_original_costs=True) as session,
     ):
         configurations = _configurations(command, on_gpu=session.on_gpu)
         _check(options, configurations)
@@ -174,7 +175,7 @@ def _report(
         _draw(rows, reports[1:], Path(options.plots), console)
     missed = report.below(rows, minimum)
     for line in missed:
-        console.warn(line)
+        console.warning(line)
     return ExitCode.NEGATIVE if missed else ExitCode.DONE
 
 
@@ -197,7 +198,9 @@ def _comparison(options: EvalOptions, configurations: Sequence[Configuration]) -
     if os.path.isfile(baseline):
         compared = partial(report.compare_runs, old=results.read_results(Path(baseline)))
     before = results.read_results(output) if output.is_file() and not options.restart else []
-    compared(list(map(results.planned, [*(row.configuration for row in before), *(each.described() for each in configurations)])))
+    compared(
+        list(map(results.planned_row, [*(row.configuration for row in before), *(each.described() for each in configurations)]))
+    )
     return compared
 
 
@@ -215,22 +218,22 @@ def _draw(rows: Sequence[Result], comparisons: Sequence[Report], folder: Path, c
             for form, data in files.items():
                 with whole_file(folder / f"{name}.{form}") as path:
                     path.write_bytes(data)
-                console.note(f"wrote {folder / name}.{form}")
+                console.info(f"wrote {folder / name}.{form}")
     except OSError as error:
         raise not_writable(folder, error, "output", "choose another --plots FOLDER") from None
 
 
 def _configurations(command: EvalCommand, *, on_gpu: bool) -> list[Configuration]:
     from fbrag_cli.evaluation.configurations import combinations
-    from fbrag_cli.models.catalogue import load_catalogue
+    from fbrag_cli.models.catalog import load_catalog
 
-    options, models, catalogue = command.eval, command.models, load_catalogue()
+    options, models, catalog = command.eval, command.models, load_catalog()
     return combinations(
         methods=options.method,
         presets=options.presets,
-        small=[name.strip() for name in (models.small or catalogue.default_small).split(",")],
+        small=[name.strip() for name in (models.small or catalog.default_small).split(",")],
         retrievers=options.retriever,
-        large=None if options.retrieval_only else (models.large or catalogue.default_large),
+        large=None if options.retrieval_only else (models.large or catalog.default_large),
         settings=command.compared.lists,
         given=command.compared.given,
         chunk_words=options.chunk_words,

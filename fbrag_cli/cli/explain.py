@@ -15,7 +15,7 @@ from fbrag_cli.errors import ExitCode, FbragError
 from fbrag_cli.session.memory import peak_memory_mb
 from fbrag_cli.session.session import Session
 from fbrag_cli.settings import knob
-from fbrag_cli.text.printable import counted, dumps, one_line
+from fbrag_cli.text.printable import dumps, one_line, plural
 from fbrag_cli.text.table import columns_of
 from fbrag_cli.trace import Trace
 
@@ -52,7 +52,7 @@ def explain(console: Console, options: ExplainCommand) -> int:
         query = read_question(options, session, console, answering=shown.prompt or options.run.dry_run)
         n_chunks = len(query.corpus.chunks)
         if shown.chunk and shown.chunk > n_chunks:
-            raise FbragError("usage", f"--chunk {shown.chunk}: the text has {counted(n_chunks, 'chunk')}", "count from 1")
+            raise FbragError("usage", f"--chunk {shown.chunk}: the text has {plural(n_chunks, 'chunk')}", "count from 1")
         if options.run.dry_run:
             stream.write(planned(session.resolved(query), options.output.form) + "\n")
             return ExitCode.DONE
@@ -62,9 +62,9 @@ def explain(console: Console, options: ExplainCommand) -> int:
         device = session.device
     from fbrag_cli.render.text import summary
 
-    console.note(summary(trace, device), dim=True)
+    console.info(summary(trace, device), dim=True)
     if not found:
-        console.warn(f"no chunk holds {shown.find!r}")
+        console.warning(f"no chunk holds {shown.find!r}")
     return ExitCode.DONE if found or options.output.exit_zero else ExitCode.NEGATIVE
 
 
@@ -124,7 +124,7 @@ def _explanation(trace: Trace, session: Session, options: ExplainOptions, column
             colored=colored,
         )
         yield from explain_text.own_lines(trace, columns)
-        if in_part(trace) and not trace.told:
+        if in_part(trace) and not trace.tables:
             yield ""
             yield from explain_text.excerpts(trace, columns)
         if options.samples_text:

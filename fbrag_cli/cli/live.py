@@ -17,8 +17,8 @@ from fbrag_cli.cli.console import Console
 from fbrag_cli.progress import LABELS, Event, Progress
 from fbrag_cli.query import Query
 from fbrag_cli.session.forecast import Forecast
-from fbrag_cli.text.printable import byte_size, counted, one_line
-from fbrag_cli.text.table import shortened, width_of
+from fbrag_cli.text.printable import byte_size, one_line, plural
+from fbrag_cli.text.table import shorten, width_of
 
 if TYPE_CHECKING:
     from rich.progress import ProgressColumn
@@ -78,7 +78,7 @@ class ProgressLine:
                 self.preview.update(event)
             if event.kind in ("note", "warning", "hint"):
                 self.clear()
-                self._console.say(event)
+                self._console.report(event)
             else:
                 self._follow(event)
 
@@ -113,7 +113,7 @@ class ProgressLine:
             self._set(f"writing {event.text}, {event.done:.0f} of {event.total:.0f} tokens")
         elif event.kind == "text" and event.stage == "answer":
             self._answer += event.text
-            self._set(f"{label}: {counted(len(self._answer.split()), 'word')}")
+            self._set(f"{label}: {plural(len(self._answer.split()), 'word')}")
         elif event.kind == "done":
             self._end(label, now - self._started.get(event.stage, now))
 
@@ -122,14 +122,14 @@ class ProgressLine:
         self._set(label, at_once=True)
         if self._console.verbosity == 0 and sys.stderr.isatty() and not self._console.shows_bars() and label not in self._spoken:
             self._spoken.add(label)
-            self._console.note(label + self._left(", "))
+            self._console.info(label + self._left(", "))
 
     def _end(self, label: str, seconds: float) -> None:
         """Show that a stage is over. The preview stays for the next one, unless a bar or a line has to stand where it does."""
         if self._bar is not None or self._console.verbosity >= 1 or not self.preview:
             self.clear()
         self._status = ""
-        self._console.note(f"{label}: {seconds:.1f} s", level=1)
+        self._console.info(f"{label}: {seconds:.1f} s", level=1)
 
     def _count(self, event: Event, label: str) -> None:
         """Show a bar, once the stage has taken a second and is not yet done."""
@@ -158,7 +158,7 @@ class ProgressLine:
         self._drawn = perf_counter()
         columns, rows = self._region.size
         above = self.preview.lines(columns, rows - 1) if self.preview else []
-        self._region.draw(above, shortened(self._status, max(1, columns - width_of(left))) + left)
+        self._region.draw(above, shorten(self._status, max(1, columns - width_of(left))) + left)
 
     def _tick(self) -> None:
         while not self._closed.wait(_TICK):
@@ -199,7 +199,7 @@ class Region:
         """Show the lines `dimmed`, and below them `last`, in place of what is shown. They are printable, and fit `size`."""
         columns, rows = self.size
         lines = [*dimmed[: rows - 1], last]
-        shown = tuple(shortened(line, columns) for line in lines)
+        shown = tuple(shorten(line, columns) for line in lines)
         if shown != self._shown:
             same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(shown[:-1], self._shown[:-1], strict=False)))
             *above, status = shown[same:]
@@ -263,13 +263,13 @@ class Preview:
         return self._nearest[1]
 
     def _wrapped_answer(self, columns: int) -> list[str]:
-        from fbrag_cli.text.terminal import wrapped
+        from fbrag_cli.text.terminal import wrap_spans
 
         found: list[str] = []
         if self._answer.strip():
             for line in (_UNCHECKED + self._answer.strip()).split("\n"):
                 safe = one_line(line)
-                found += [safe[start:end].rstrip() for start, end in wrapped(safe, 0, columns)]
+                found += [safe[start:end].rstrip() for start, end in wrap_spans(safe, 0, columns)]
         return found
 
 
@@ -279,16 +279,16 @@ def _nearest_lines(chunk: Passage, weights: Mapping[str, float], columns: int) -
     weights: the score of each term of the question in this chunk.
     """
     from fbrag_cli.render.passages import LONGEST_LINE, nearest_sentence, place
-    from fbrag_cli.text.terminal import beginning, wrapped
+    from fbrag_cli.text.terminal import truncate, wrap_spans
 
     room = max(1, min(columns, LONGEST_LINE) - len(_MARGIN))
     nearest = nearest_sentence(chunk, weights)
-    yield shortened(place(nearest), columns)
+    yield shorten(place(nearest), columns)
     sentence = one_line(nearest.text)
-    spans = wrapped(sentence, 0, room)
+    spans = wrap_spans(sentence, 0, room)
     yield from (_MARGIN + sentence[first:last].rstrip() for first, last in spans[: _MOST_LINES - 1])
     if rest := spans[_MOST_LINES - 1 :]:
-        yield _MARGIN + beginning(sentence[rest[0][0] :], room)
+        yield _MARGIN + truncate(sentence[rest[0][0] :], room)
 
 
 @contextmanager
@@ -315,14 +315,14 @@ class _Bars:
         if event.kind == "start":
             self._started = time.monotonic()
         elif event.kind == "text":
-            self._console.note(event.text)
+            self._console.info(event.text)
         elif event.kind == "progress" and self._console.shows_bars():
             self._draw(event)
         elif event.kind == "done":
             self.clear()
             seconds = time.monotonic() - self._started
             verb, level = ("verified: ", 1) if event.stage == "verify" else ("", 0)
-            self._console.note(f"{event.text}: {verb}{byte_size(event.done)} in {seconds:.0f} s", level=level)
+            self._console.info(f"{event.text}: {verb}{byte_size(event.done)} in {seconds:.0f} s", level=level)
 
     def clear(self) -> None:
         if self._bar is not None:

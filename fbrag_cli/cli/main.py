@@ -19,12 +19,11 @@ from fbrag_cli.cli.argv import COMMANDS, in_json, with_options_for_words
 from fbrag_cli.cli.command import Group
 from fbrag_cli.cli.completion import INSTRUCTION, SHELLS, complete, install_script
 from fbrag_cli.cli.console import Console
-from fbrag_cli.cli.options import CANCELLATION, GlobalOptions
+from fbrag_cli.cli.options import CANCELLATION, GlobalOptions, action
 from fbrag_cli.cli.signals import Terminated, handle_signals
 from fbrag_cli.cli.streams import open_streams, print_after_error
 from fbrag_cli.errors import ExitCode, FbragError, lacking
 from fbrag_cli.generation.process import set_environment
-from fbrag_cli.settings import knob
 from fbrag_cli.text.printable import byte_size, dumps
 
 HELP = """Answers from a long document, with the chunks that they rest on. On your own machine.
@@ -101,6 +100,9 @@ class Commands(Group):
     def summaries(self) -> Mapping[str, str]:
         return COMMANDS
 
+    def list_commands(self, ctx: Any) -> list[str]:
+        return [*COMMANDS]  # Typer's own loads them all, for Tab too
+
 
 class _Loaded(Mapping[str, Any]):
     """The commands by name, each loaded when it is asked for."""
@@ -157,34 +159,14 @@ class RootOptions(GlobalOptions):
 
     group = "Global"
 
-    version: bool = knob(
-        False,
-        "print the version; with -v also llama.cpp's build and devices",
-        flags=("-V", "--version"),
-        variables=(),
-        is_eager=True,
-        expose_value=False,
-        callback=_print_version,
+    version: bool = action(
+        "print the version; with -v also llama.cpp's build and devices", _print_version, flags=("-V", "--version")
     )
-    show_completion: str | None = knob(
-        None,
-        "print the script of tab completion for a shell",
-        variables=(),
-        choices=SHELLS,
-        metavar="SHELL",
-        is_eager=True,
-        expose_value=False,
-        callback=show_callback,
+    show_completion: str | None = action(
+        "print the script of tab completion for a shell", show_callback, default=None, choices=SHELLS, metavar="SHELL"
     )
-    install_completion: str | None = knob(
-        None,
-        "install that script: bash, zsh, fish, powershell or pwsh",
-        variables=(),
-        choices=SHELLS,
-        metavar="SHELL",
-        is_eager=True,
-        expose_value=False,
-        callback=install_script,
+    install_completion: str | None = action(
+        "install that script: bash, zsh, fish, powershell or pwsh", install_script, default=None, choices=SHELLS, metavar="SHELL"
     )
 
 

@@ -50,8 +50,8 @@ def mcp(console: Console, options: McpOptions, models: ModelSettings, cache: Cac
         from fbrag_cli.serving.library import Library
 
         with (
-            open_session(models, cache, console, console.say) as session,
-            closing(Desk(session, Library(session, door=door), console.say)) as desk,
+            open_session(models, cache, console, console.report) as session,
+            closing(Desk(session, Library(session, door=door), console.report)) as desk,
         ):
             yield desk
 

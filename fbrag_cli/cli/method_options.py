@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from fbrag_cli.cli.options import Layer, Options
 from fbrag_cli.methods.method import Method
 from fbrag_cli.methods.registry import DEFAULT, METHODS, all_settings, choose_method, find_method, names, resolved
+from fbrag_cli.query import DEFAULT_RETRIEVER
 from fbrag_cli.settings import Setting, knob
 
 _NAMES = tuple(sorted(names(), key=lambda name: name != DEFAULT))  # the default first
@@ -27,7 +28,7 @@ class MethodOptions(Options):
     fast: bool = knob(False, "retrieve by the question alone, answer without a check: one model call, 0.6 of the time")
     thorough: bool = knob(False, "answer from 10 chunks (as on a GPU): more evidence, 1.6 times as long")
     chunk_words: int | None = knob(None, CHUNK_WORDS, minimum=1)
-    retriever: str = knob("bm25", RETRIEVER, metavar="NAME", varies="")
+    retriever: str = knob(DEFAULT_RETRIEVER, RETRIEVER, metavar="NAME", varies="")
     prompts: str | None = knob(
         None, "file with a benchmark's prompts: JSON; FILE:NAME where it has several", metavar="FILE", expert=True, varies="ours"
     )

@@ -14,14 +14,14 @@ from fbrag_cli.cli.console import Console
 from fbrag_cli.cli.options import Options, argument, configured
 from fbrag_cli.errors import ExitCode, FbragError
 from fbrag_cli.generation.server.address import is_server
-from fbrag_cli.models.advice import advise, described
-from fbrag_cli.models.catalogue import load_catalogue
+from fbrag_cli.models.advice import advise, pair_text
+from fbrag_cli.models.catalog import load_catalog
 from fbrag_cli.models.pull import plan, read_spec
 from fbrag_cli.models.pull import pull as pull_model
 from fbrag_cli.models.store import check, describe, files_of, installed, locate, remove, resolve, stored_path
 from fbrag_cli.render.model_list import advice_record, record, table
 from fbrag_cli.settings import knob
-from fbrag_cli.storage.places import models_dir
+from fbrag_cli.storage.paths import models_dir
 from fbrag_cli.text.printable import byte_size, dumps, printable
 
 HELP = """Fetch, list, verify and delete models.
@@ -72,7 +72,7 @@ class OneName(Options):
 
 @models.command(ListOptions)
 def list_(console: Console, options: ListOptions) -> None:
-    """List the installed models: role, size, quantisation, context (tokens), licence and state.
+    """List the installed models: role, size, quantization, context (tokens), license and state.
 
     \b
     Examples:
@@ -80,20 +80,20 @@ def list_(console: Console, options: ListOptions) -> None:
       fbrag models list --all
       fbrag models list --json | jq -r '.models[].path'
     """
-    store, catalogue = models_dir(), load_catalogue()
-    models = list(installed(store, catalogue))
+    store, catalog = models_dir(), load_catalog()
+    models = list(installed(store, catalog))
     if options.all:
         here = {model.path: model for model in models}
-        known = [entry for entry in catalogue.models.values() if not entry.replaced_by or store / entry.file in here]
-        others = [model for path, model in here.items() if not catalogue.find(path.name)]
+        known = [entry for entry in catalog.models.values() if not entry.replaced_by or store / entry.file in here]
+        others = [model for path, model in here.items() if not catalog.find(path.name)]
         models = [*(describe(store / entry.file, entry) for entry in known), *others]
     pair = _pair(console)
-    files = {role: locate(name, store, catalogue) for role, name in pair.items()}
+    files = {role: locate(name, store, catalog) for role, name in pair.items()}
     roles = {
         model.name: tuple(role for role, name in pair.items() if name == model.name or files[role] == model.path)
         for model in models
     }
-    advice = advise(catalogue) if options.all else None
+    advice = advise(catalog) if options.all else None
     if options.json:
         records = [record(model, roles, advice) for model in models]
         about = advice_record(advice) if advice else {}
@@ -101,10 +101,10 @@ def list_(console: Console, options: ListOptions) -> None:
     elif models:
         print("\n".join(table(models, roles, advice)), flush=True)  # before what stderr says of it
         if advice:
-            console.note(f"suggested for this machine: {described(advice.pair)}")
+            console.info(f"suggested for this machine: {pair_text(advice.pair)}")
             console.hint("fbrag models pull --suggested")
     else:
-        console.note(f"no models in {store}")
+        console.info(f"no models in {store}")
         console.hint("fbrag models pull")
 
 
@@ -123,9 +123,9 @@ def pull(console: Console, options: PullOptions) -> None:
     from fbrag_cli.cli.live import download_bar
 
     store = models_dir()
-    downloads = [read_spec(name, load_catalogue(), options.sha256) for name in _names_to_pull(options, console)]
+    downloads = [read_spec(name, load_catalog(), options.sha256) for name in _names_to_pull(options, console)]
     if not downloads:
-        console.note("nothing to fetch: the models are files of yours, or servers")
+        console.info("nothing to fetch: the models are files of yours, or servers")
         return
     if options.dry_run:
         for each in downloads:
@@ -136,9 +136,9 @@ def pull(console: Console, options: PullOptions) -> None:
             model = pull_model(each, store, progress=progress, offline=console.offline, environ=os.environ)
             print(printable(str(model.path)), flush=True)
             if each.sha256 is None:
-                console.note(f"{model.name}: sha256 {model.sha256}")
+                console.info(f"{model.name}: sha256 {model.sha256}")
     if options.suggested:
-        pair = advise(load_catalogue()).pair
+        pair = advise(load_catalog()).pair
         for role, entry in (("small", pair.small), ("large", pair.large)):
             console.hint(f"fbrag config set {role} {entry.id}")
     if options.role:
@@ -156,15 +156,15 @@ def verify(console: Console, options: InstalledNames) -> int:
     """
     from fbrag_cli.cli.live import download_bar
 
-    store, catalogue = models_dir(), load_catalogue()
-    paths = [stored_path(name, store, catalogue) for name in options.names]
-    paths = paths or [model.path for model in installed(store, catalogue)]
+    store, catalog = models_dir(), load_catalog()
+    paths = [stored_path(name, store, catalog) for name in options.names]
+    paths = paths or [model.path for model in installed(store, catalog)]
     if not paths:
-        console.note(f"no models in {store}")
+        console.info(f"no models in {store}")
     result = ExitCode.DONE
     with download_bar(console) as progress:
         for path in paths:
-            entry = catalogue.find(path.name)
+            entry = catalog.find(path.name)
             name = entry.id if entry else path.stem
             try:
                 digest = check(path, entry, again=True, progress=progress)
@@ -188,16 +188,16 @@ def rm(console: Console, options: NamesToDelete) -> int:
       fbrag models rm smollm2-135m
       fbrag models rm -y llama-3.1-8b llama-3.2-1b
     """
-    store, catalogue = models_dir(), load_catalogue()
-    files = {name: files_of(name, store, catalogue) for name in options.names}  # all of them exist, or none is deleted
+    store, catalog = models_dir(), load_catalog()
+    files = {name: files_of(name, store, catalog) for name in options.names}  # all of them exist, or none is deleted
     sizes = [f"{name} ({byte_size(sum(path.lstat().st_size for path in paths))})" for name, paths in files.items()]
     if not console.confirms(f"delete {', '.join(sizes)}"):
-        console.note("nothing is deleted")
+        console.info("nothing is deleted")
         return ExitCode.NEGATIVE
     freed = 0
     try:
         for name in files:
-            freed += remove(name, store, catalogue)
+            freed += remove(name, store, catalog)
     finally:
         print(freed)
     return ExitCode.DONE
@@ -213,14 +213,14 @@ def path(console: Console, options: OneName) -> None:
       fbrag models path smollm2-135m
     """
     store = models_dir()
-    print(printable(str(resolve(options.name, store, load_catalogue()).path if options.name else store)))
+    print(printable(str(resolve(options.name, store, load_catalog()).path if options.name else store)))
 
 
 # -- which models ----------------------------------------------------------------------------------------------------------
 
 
 def _pair(console: Console) -> Mapping[str, str]:
-    """Return the model of each role, by the environment, the configuration file, or the catalogue."""
+    """Return the model of each role, by the environment, the configuration file, or the catalog."""
     small, large = configured(console, "small", "large")
     return {"small": small, "large": large}
 
@@ -232,7 +232,7 @@ def _names_to_pull(options: PullOptions, console: Console) -> list[str]:
     if len(options.names) > 1 and (options.role or options.sha256):
         raise FbragError("usage", "--role and --sha256 are for one model", "pull one model at a time")
     if options.suggested:
-        return [entry.id for entry in advise(load_catalogue()).pair.models]
+        return [entry.id for entry in advise(load_catalog()).pair.models]
     if options.names:
         return list(dict.fromkeys(options.names))
     pair = _pair(console)

@@ -19,8 +19,9 @@ from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.cli.console import ColorMode, Console
 from fbrag_cli.errors import FbragError
 from fbrag_cli.settings import Effective, Setting, effective, knob, settings_of
-from fbrag_cli.text.near import suggestion
+from fbrag_cli.storage.files import on_disk
 from fbrag_cli.text.printable import seconds_of
+from fbrag_cli.text.suggest import suggestion
 
 if TYPE_CHECKING:
     from fbrag_cli.session.settings import DocumentSettings
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 #: Where the context of a command keeps the request to stop.
 CANCELLATION = "fbrag.cancellation"
+
+_PATHS = ("FILE", "FOLDER", "DIR", "PATH")  # what the help calls the value of a setting that names a file or a folder
 
 #: The values of settings by name, from one place: the configuration file, the environment, or the command line.
 Layer = Mapping[str, Any]
@@ -53,7 +56,10 @@ def made(group: type[Any], layers: Iterable[Layer]) -> Any:
 def _fields(group: type[Any], layers: Iterable[Layer]) -> Iterator[tuple[str, Any]]:
     values = {name: value for layer in layers for name, value in layer.items()}
     for name, setting in settings_of(group).items():
-        yield name, values.get(name, setting.default)
+        value = values.get(name, setting.default)
+        if setting.metavar in _PATHS or setting.group == ARGUMENTS:
+            value = on_disk(value) if isinstance(value, str) else [*map(on_disk, value)] if value else value
+        yield name, value
     for name, inner in inner_groups(group).items():
         yield name, made(inner, layers)
 
@@ -92,6 +98,11 @@ def argument(help: str, metavar: str, *, default: Any = MISSING, autocompletion:
     return knob(None if required else default, help, group=ARGUMENTS, metavar=metavar, variables=(), **about)
 
 
+def action(help: str, callback: Callable[..., Any], *, default: bool | None = False, **about: Any) -> Any:
+    """A field that is an option which is obeyed at once, and has no value for the command. callback: obeys it."""
+    return knob(default, help, variables=(), is_eager=True, expose_value=False, callback=callback, **about)
+
+
 #: The group of what is no option.
 ARGUMENTS = "Arguments"
 
@@ -107,7 +118,7 @@ class GlobalOptions(Options):
     verbose: int = knob(
         0, "decisions and timings; -vv: llama.cpp's own log", flags=("-v", "--verbose"), variables=(), count=True, varies=""
     )
-    color: ColorMode = knob("auto", "colour: auto, always or never (auto; NO_COLOR and FORCE_COLOR count)", varies="")
+    color: ColorMode = knob("auto", "color: auto, always or never (auto; NO_COLOR and FORCE_COLOR count)", varies="")
     no_progress: bool = knob(False, "no bars and no preview: a plain line for each stage")
     offline: bool = knob(False, "make no network connection", variables=("FBRAG_OFFLINE", "HF_HUB_OFFLINE"))
     yes: bool = knob(False, "accept the download of models, and confirmations", flags=("-y", "--yes"), once=True)
@@ -425,16 +436,16 @@ def warn_of_unknown(file: ConfigFile, config: Config, console: Console) -> None:
     if config.unknown:
         keys = known_keys()
         for name in [each for each in config.unknown if each.replace("-", "_") not in keys][:_FIRST]:
-            console.warn(f"{file.path}: there is no key {name}; {suggestion(name, keys, 'fbrag config show lists them')}")
+            console.warning(f"{file.path}: there is no key {name}; {suggestion(name, keys, 'fbrag config show lists them')}")
 
 
 def value_of(setting: Setting, config: Config, environ: Mapping[str, str]) -> Effective:
-    """Return the value of a setting that counts without flags. The default pair of models is the catalogue's."""
+    """Return the value of a setting that counts without flags. The default pair of models is the catalog's."""
     found = effective(setting, config.values, environ)
     if found.value is None and setting.name in ("large", "small"):
-        from fbrag_cli.models.catalogue import load_catalogue
+        from fbrag_cli.models.catalog import load_catalog
 
-        return Effective(getattr(load_catalogue(), f"default_{setting.name}"), found.origin)
+        return Effective(getattr(load_catalog(), f"default_{setting.name}"), found.origin)
     return found
 
 
@@ -466,7 +477,7 @@ def files_of(documents: Iterable[str], reading: DocumentSettings) -> Iterator[st
     """Yield the files that documents stand for: of a folder those that are read."""
     from fbrag_cli.indexing.files import find_files
 
-    for path in documents:
+    for path in map(on_disk, documents):
         if os.path.isdir(path):
             with suppress(FbragError):  # a folder without any is reported when it is read
                 yield from (file.path for file in find_files([path], reading.include, reading.exclude).files)

@@ -21,7 +21,7 @@ from fbrag_cli.methods.registry import reading_more
 from fbrag_cli.query import Query
 from fbrag_cli.session.session import Session
 from fbrag_cli.session.settings import CacheSettings, DocumentSettings, ModelSettings
-from fbrag_cli.text.printable import counted, dumps
+from fbrag_cli.text.printable import dumps, plural
 from fbrag_cli.trace import Trace
 
 if TYPE_CHECKING:
@@ -110,10 +110,10 @@ def planned(query: Query, form: str) -> str:
     """Return one line for --dry-run: what would be read and selected. form: "json" or "jsonl" for `fbrag.plan/1`."""
     corpus, method = query.corpus, query.method
     n_documents, n_chunks = len(corpus.documents), len(corpus.chunks)
-    steps = method.plan(n_chunks)
+    steps = method.steps(n_chunks)
     if form in ("json", "jsonl"):
         about = {"method": method.name, "retriever": query.retriever, "steps": steps}
         counts = {"documents": n_documents, "words": corpus.n_words, "chunks": n_chunks}
         return dumps({"schema": "fbrag.plan/1", "question": query.text, **counts, **about})
-    size = f"{counted(n_documents, 'document')}, {counted(corpus.n_words, 'word')}, {counted(n_chunks, 'chunk')}"
+    size = f"{plural(n_documents, 'document')}, {plural(corpus.n_words, 'word')}, {plural(n_chunks, 'chunk')}"
     return f"{size}: {', '.join(steps)}"

@@ -104,7 +104,7 @@ def run_server(console: Console, options: ListenOptions, settings: ServerSetting
     with ExitStack() as stack:
         password = read_password(settings.password.password_file, console)
         private = password is not None
-        session = stack.enter_context(open_session(settings.models, settings.cache, console, console.say, private=private))
+        session = stack.enter_context(open_session(settings.models, settings.cache, console, console.report, private=private))
         library = Library(session, options.documents, door, settings.reading, password=password)
         if options.documents:
             session.prepare(find_method(DEFAULT))
@@ -116,13 +116,13 @@ def run_server(console: Console, options: ListenOptions, settings: ServerSetting
             console.hint("what is asked goes over the network as it is: put a proxy with TLS before it, or use ssh -L")
         session.models.fetch = session.models.offer = None  # no client makes it download
         desk = stack.enter_context(
-            closing(Desk(session, library, console.say, parallel=options.at_once or 1, limit=options.timeout))
+            closing(Desk(session, library, console.report, parallel=options.at_once or 1, limit=options.timeout))
         )
         this = Running(os.getpid(), access.address, os.path.abspath(file))
         with announced(this):
             try:
                 ready = partial(_ready, console, options, this, access if page else None)
-                run(desk, access, listener, idle=idle, ready=ready, log=partial(console.note, level=1))
+                run(desk, access, listener, idle=idle, ready=ready, log=partial(console.info, level=1))
             except (KeyboardInterrupt, Terminated) as stop:
                 code = getattr(stop, "exit_code", ExitCode.INTERRUPTED)
         if desk.is_stuck:  # within a library: its models are not freed under it
@@ -137,18 +137,18 @@ def _ready(console: Console, options: ListenOptions, this: Running, page: Access
     if page:
         _show(page, console)
     else:
-        console.note(f"listening on {this.url}; programs send the token in {one_line(this.token_file)}")
+        console.info(f"listening on {this.url}; programs send the token in {one_line(this.token_file)}")
 
 
 def _show(page: Access, console: Console) -> None:
     """Open the page in the browser, and print its address. Without a screen, say how another machine reaches it."""
     from fbrag_cli.cli.browser import has_screen, open_address
 
-    console.note(f"serving the page until Ctrl-C: {page.address}?token={page.token}")
+    console.info(f"serving the page until Ctrl-C: {page.address}?token={page.token}")
     if has_screen():
         open_address(page.ticket())
     else:
-        console.note(f"no browser can be opened here; from another machine: ssh -L {page.port}:127.0.0.1:{page.port} {_here()}")
+        console.info(f"no browser can be opened here; from another machine: ssh -L {page.port}:127.0.0.1:{page.port} {_here()}")
 
 
 def _here() -> str:
@@ -210,7 +210,7 @@ def stop(ports: Sequence[str], console: Console) -> int:
         shown = ", ".join(str(each.port) for each in found)
         raise FbragError("usage", f"{len(found)} processes serve, at the ports {shown}", f"fbrag serve stop {found[0].port}")
     if not found:
-        console.note("no fbrag serve runs" + (f" at port {one_line(ports[0])}" if ports else ""))
+        console.info("no fbrag serve runs" + (f" at port {one_line(ports[0])}" if ports else ""))
         return ExitCode.NEGATIVE
     pid = found[0].pid
     with suppress(psutil.NoSuchProcess):  # once it has ended
@@ -220,5 +220,5 @@ def stop(ports: Sequence[str], console: Console) -> int:
             if monotonic() >= end:
                 raise FbragError("timeout", f"fbrag serve (process {pid}) did not end", f"kill -9 {pid}")
             sleep(_POLL_SECONDS)
-    console.note(f"fbrag serve (process {pid}) has ended")
+    console.info(f"fbrag serve (process {pid}) has ended")
     return ExitCode.DONE

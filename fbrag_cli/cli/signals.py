@@ -47,9 +47,14 @@ def ctrl_c(press: Callable[[], object]) -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
+def too_late(seconds: float) -> FbragError:
+    """Return the error of work that is not done within its time limit."""
+    return FbragError("timeout", f"not done within {seconds:g} s", "allow more seconds (--timeout), or ask for less work")
+
+
 def limit_time(seconds: float, cancellation: Cancellation) -> None:
     """Stop the work with FbragError `timeout` after `seconds` of wall time; on Windows not before its next check."""
-    error = FbragError("timeout", f"not done within {seconds:g} s", "allow more seconds (--timeout), or ask for less work")
+    error = too_late(seconds)
     if not hasattr(signal, "setitimer"):
         cancellation.after(seconds, error)
         return

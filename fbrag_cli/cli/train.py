@@ -64,6 +64,8 @@ def _train(console: Console, training: Training, given: Mapping[type[Any], Any])
     from fbrag_cli.training.stages import Work
 
     options, models, cache, run = (given[group] for group in (TrainingOptions, ModelSettings, CacheSettings, RunOptions))
+    if models.threads:  # of torch; read when the first library with OpenMP is loaded, by a check of rows too
+        os.environ["OMP_NUM_THREADS"] = str(models.threads)
     training.check()
     path = Path(training.output)
     try:
@@ -74,17 +76,15 @@ def _train(console: Console, training: Training, given: Mapping[type[Any], Any])
     training.check_rows(material)
     if run.timeout:
         limit_time(run.timeout, console.cancellation)
-    if models.threads:
-        os.environ["OMP_NUM_THREADS"] = str(models.threads)  # of torch, which is imported later
     with (
         progress_line(console) as progress,
         open_session(models, cache, console, progress) as session,
     ):
-        console.note(f"models run on {'a GPU' if session.on_gpu else 'the CPU'}")
+        console.info(f"models run on {'a GPU' if session.on_gpu else 'the CPU'}")
         work = Work(
             session=session,
             listener=Listener(progress=progress, cancellation=console.cancellation),
-            note=console.note,
+            note=console.info,
             path=path,
             material=material,
             restart=options.restart,

@@ -13,7 +13,7 @@ import typer
 
 from fbrag_cli.cli.argv import first_word
 from fbrag_cli.errors import FbragError
-from fbrag_cli.text.near import suggestion
+from fbrag_cli.text.suggest import suggestion
 
 #: The hint where documents and question are not in their places.
 EXAMPLE = 'fbrag ask book.txt "Who sealed the chronometer box?"'

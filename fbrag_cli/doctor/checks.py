@@ -21,14 +21,14 @@ from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.build import after_compiler, has_compiler, has_nvidia, install, nvidia_driver, rebuild
 from fbrag_cli.generation.server.address import Address, is_local, is_server, server_key
 from fbrag_cli.installation import requirement
-from fbrag_cli.models.catalogue import load_catalogue
+from fbrag_cli.models.catalog import load_catalog
 from fbrag_cli.models.store import ModelFile, locate, resolve
 from fbrag_cli.settings import Setting, effective
 from fbrag_cli.storage.cache import Cache
 from fbrag_cli.storage.config_file import ConfigFile, load
-from fbrag_cli.storage.places import cache_dir, is_nowhere
-from fbrag_cli.text.near import closest, suggestion
+from fbrag_cli.storage.paths import cache_dir, is_nowhere
 from fbrag_cli.text.printable import byte_size
+from fbrag_cli.text.suggest import closest, suggestion
 
 Status = Literal["ok", "warn", "fail"]
 
@@ -57,7 +57,7 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True)
-class Situation:
+class DoctorInput:
     """The inputs of the checks.
 
     large, small, gpu, threads, key_file: values that `ask` uses without flags. variables: names of the environment variables that
@@ -80,7 +80,7 @@ class Situation:
     probe_gpu: bool = True
 
 
-def checks(situation: Situation) -> Iterator[Check]:
+def checks(situation: DoctorInput) -> Iterator[Check]:
     """Run all checks, and yield each as soon as it is done."""
     yield python()
     build = list(llama(situation))
@@ -102,7 +102,7 @@ def python() -> Check:
     return Check("python", "ok", f"{platform.python_version()} ({sys.executable}), fbrag {__version__} ({here})")
 
 
-def llama(situation: Situation) -> Iterator[Check]:
+def llama(situation: DoctorInput) -> Iterator[Check]:
     """Check the build of llama.cpp, by the report of a child process that loads it. One check where it does not load.
 
     Servers as both models need no llama.cpp: then a build that does not load is a warning.
@@ -122,7 +122,7 @@ def llama(situation: Situation) -> Iterator[Check]:
     yield cpu(report, cpu_flags(), situation)
 
 
-def backend(report: Mapping[str, Any], situation: Situation, nvidia: bool) -> Check:
+def backend(report: Mapping[str, Any], situation: DoctorInput, nvidia: bool) -> Check:
     """Check that the build is of the version that fbrag needs, and can use the GPU of the machine.
 
     nvidia: whether the machine has an NVIDIA GPU.
@@ -137,7 +137,7 @@ def backend(report: Mapping[str, Any], situation: Situation, nvidia: bool) -> Ch
     return Check("llama.cpp", "ok", found)
 
 
-def devices(report: Mapping[str, Any], situation: Situation, nvidia: bool) -> Check:
+def devices(report: Mapping[str, Any], situation: DoctorInput, nvidia: bool) -> Check:
     """Report each device with its free memory. Warn of a build for GPUs that finds none."""
     each = [
         f"{d['name']}: {d['description']}, {byte_size(d['free_bytes'])} of {byte_size(d['total_bytes'])} free"
@@ -157,7 +157,7 @@ def devices(report: Mapping[str, Any], situation: Situation, nvidia: bool) -> Ch
     return Check("devices", "warn", f"{found}; this build can use a GPU, and finds none{driver}", fix)
 
 
-def cpu(report: Mapping[str, Any], flags: set[str], situation: Situation) -> Check:
+def cpu(report: Mapping[str, Any], flags: set[str], situation: DoctorInput) -> Check:
     """Check that the build uses the vector instructions of the CPU. flags: CPU flags as Linux names them, empty where unknown."""
     used = [name for name in _SIMD if f" {name} = 1" in report["system_info"]]
     unused = [name for name, flag in _SIMD.items() if flag in flags and name not in used]
@@ -190,7 +190,7 @@ def _backends(report: Mapping[str, Any]) -> list[str]:
 # -- the models --------------------------------------------------------------------------------------------------------------
 
 
-def models(situation: Situation, *, run: bool = True) -> Iterator[Check]:
+def models(situation: DoctorInput, *, run: bool = True) -> Iterator[Check]:
     """Check the file of each model of the pair, then run it. A model that serves as both is checked once.
 
     A server only has to name its model; no text is sent to it. run: whether llama.cpp loads, which runs the files.
@@ -206,7 +206,7 @@ def models(situation: Situation, *, run: bool = True) -> Iterator[Check]:
             yield answer(f"{label} runs", file, situation)
 
 
-def local_servers(situation: Situation) -> Check:
+def local_servers(situation: DoctorInput) -> Check:
     """Report the servers of models that run on this machine: `--large local` takes their models."""
     from fbrag_cli.generation.server.local import find, listed, options, ports
 
@@ -216,10 +216,10 @@ def local_servers(situation: Situation) -> Check:
     return Check("model servers", "ok", f"{listed(found)}: {options(found)}")
 
 
-def server(label: str, name: str, situation: Situation) -> Check:
+def server(label: str, name: str, situation: DoctorInput) -> Check:
     """Check that the server answers, and has the model."""
     from fbrag_cli.generation.server.about import about
-    from fbrag_cli.generation.server.client import Host, Patience
+    from fbrag_cli.generation.server.client import Endpoint, Timeouts
     from fbrag_cli.generation.server.local import look
 
     try:
@@ -227,7 +227,7 @@ def server(label: str, name: str, situation: Situation) -> Check:
         if situation.offline and not address.is_loopback:
             return Check(label, "ok", f"{address.base}: not asked (--offline)")
         key = None if is_local(name) else server_key(situation.key_file, situation.environ)
-        found = about(Host(address, key, Patience(known=_SERVER_SECONDS)))
+        found = about(Endpoint(address, key, Timeouts(known=_SERVER_SECONDS)))
     except FbragError as error:
         return Check(label, "fail", error.message, error.hint)
     window = f", {found.context_tokens:,} tokens of context" if found.context_tokens else ""
@@ -237,15 +237,15 @@ def server(label: str, name: str, situation: Situation) -> Check:
 def model(label: str, name: str, folder: Path) -> tuple[Check, ModelFile | None]:
     """Check that the file exists and is the one that its name stands for. Return it, None if it cannot be run."""
     try:
-        file = resolve(name, folder, load_catalogue())
+        file = resolve(name, folder, load_catalog())
     except FbragError as error:
-        to_be_pulled = error.code == "model_missing" and load_catalogue().find(name)
+        to_be_pulled = error.code == "model_missing" and load_catalog().find(name)
         return Check(label, "warn" if to_be_pulled else "fail", f"{error.message}; not run", error.hint), None
     verified = "SHA-256 verified" if file.sha256 else "no SHA-256 to verify it against"
     return Check(label, "ok", f"{file.name}: {file.path}, {verified}"), file
 
 
-def answer(label: str, file: ModelFile, situation: Situation) -> Check:
+def answer(label: str, file: ModelFile, situation: DoctorInput) -> Check:
     """Load the model, let it write a few words and read a short prompt, in a child process."""
     gpu = situation.probe_gpu and situation.gpu != "off"
     ask = probe.command("model", str(file.path.absolute()), "auto" if gpu else "0", str(situation.threads or 0))
@@ -265,7 +265,7 @@ def answer(label: str, file: ModelFile, situation: Situation) -> Check:
     return Check(label, "ok", f"{finding}; reads {report['reads']:,.0f} tokens/s, writes {report['writes']:,.0f}")
 
 
-def _fix_of_death(death: probe.Death, situation: Situation, *, gpu: bool) -> str:
+def _fix_of_death(death: probe.Death, situation: DoctorInput, *, gpu: bool) -> str:
     if death.cause == "timeout":
         return "run fbrag doctor again when the machine is idle, or choose a smaller model"
     if death.cause == "SIGKILL":
@@ -279,17 +279,17 @@ def _fix_of_death(death: probe.Death, situation: Situation, *, gpu: bool) -> str
     return install(situation.environ)
 
 
-def disk(situation: Situation) -> Check:
+def disk(situation: DoctorInput) -> Check:
     """Check that the models' folder has room for those of the pair that are missing."""
-    folder, catalogue = situation.models_dir, load_catalogue()
+    folder, catalog = situation.models_dir, load_catalog()
     if is_nowhere(folder):
         return Check("disk", "warn", "this user has no home folder for models", "set FBRAG_MODELS_DIR to a folder")
     existing = next(filter(os.path.exists, (folder, *folder.parents)), None)
     if existing is None:
         return Check("disk", "warn", f"{folder} is on no disk that is here", "set FBRAG_MODELS_DIR to another folder")
     free = shutil.disk_usage(existing).free
-    entries = {name: catalogue.find(name) for name in (situation.small, situation.large)}
-    needed = sum(entry.bytes for name, entry in entries.items() if entry and not locate(name, folder, catalogue))
+    entries = {name: catalog.find(name) for name in (situation.small, situation.large)}
+    needed = sum(entry.bytes for name, entry in entries.items() if entry and not locate(name, folder, catalog))
     finding = f"{byte_size(free)} free at {folder}"
     if free < needed:
         short = f"{finding}, and the missing models need {byte_size(needed)}"
@@ -303,7 +303,7 @@ def disk(situation: Situation) -> Check:
 # -- the cache, the configuration file and the environment -------------------------------------------------------------------
 
 
-def config(situation: Situation) -> Check:
+def config(situation: DoctorInput) -> Check:
     """Check that the configuration file can be read and has no unknown keys."""
     file = situation.config_file
     if file is None:
@@ -324,7 +324,7 @@ def config(situation: Situation) -> Check:
     return Check("config", "ok", f"{file.path}: {len(found.values)} key{'s' if len(found.values) > 1 else ''} set")
 
 
-def cache(situation: Situation) -> Check:
+def cache(situation: DoctorInput) -> Check:
     """Check that the cache's folder can be used, and report its size."""
     found = Cache(cache_dir(), situation.cache_limit)
     try:
@@ -337,7 +337,7 @@ def cache(situation: Situation) -> Check:
     return Check("cache", "ok", f"{byte_size(total)} of {byte_size(found.limit)} in {found.root}")
 
 
-def environment(situation: Situation) -> Check:
+def environment(situation: DoctorInput) -> Check:
     """Report the environment variables in force, and check their names and values. It lists names only: a value may be secret."""
     environ = situation.environ
     finding = " ".join(sorted(filter(_SHOWN.fullmatch, environ))) or "no variable that fbrag uses is set"

@@ -100,7 +100,7 @@ def _backend() -> dict[str, Any]:
 
 
 def _model(path: str, gpu_layers: str, threads: str) -> dict[str, Any]:
-    from fbrag_cli.generation.generator import Sampling, Turn
+    from fbrag_cli.generation.generator import Message, Sampling
     from fbrag_cli.generation.llama.generator import LlamaGenerator
     from fbrag_cli.generation.llama.weights import Loading
     from fbrag_cli.generation.placement import Placement
@@ -109,10 +109,10 @@ def _model(path: str, gpu_layers: str, threads: str) -> dict[str, Any]:
     where = Placement(None if gpu_layers == "auto" else int(gpu_layers))
     with LlamaGenerator(Path(path), Loading(placement=where, threads=int(threads) or None), max_context=512) as generator:
         loaded = perf_counter()
-        asked = [Turn("user", "What is the capital of France? Answer in one word.")]
+        asked = [Message("user", "What is the capital of France? Answer in one word.")]
         answer = generator.generate(asked, 1, Sampling(max_tokens=8, temperature=0))  # reads the weights from the disk, too
         answered = perf_counter()
-        timed = generator.generate([Turn("user", f"{_PASSAGE * 8}Describe the harbour.")], 1, Sampling(max_tokens=16))
+        timed = generator.generate([Message("user", f"{_PASSAGE * 8}Describe the harbour.")], 1, Sampling(max_tokens=16))
         return {
             "load_seconds": loaded - started,
             "answer_seconds": answered - loaded,

@@ -14,7 +14,7 @@ from fbrag_cli.documents.source import Source, read_source
 from fbrag_cli.errors import FbragError
 from fbrag_cli.progress import Listener
 from fbrag_cli.text.languages import detect
-from fbrag_cli.text.printable import counted, one_line
+from fbrag_cli.text.printable import one_line, plural
 
 _COMMENTS = "Comments"  # title of the section
 
@@ -79,7 +79,7 @@ def _left_out(source: Source, extracted: Extracted, *, comments: bool) -> str:
     """Return one warning that names what was not read; "" if there is nothing."""
     names = [one_line(each, 200) for each in extracted.left_out]
     if extracted.comments and not comments:
-        names.append(f"{counted(len(extracted.comments), 'comment')} (--comments reads them)")
+        names.append(f"{plural(len(extracted.comments), 'comment')} (--comments reads them)")
     return f"{source.name}: not read: {', '.join(names)}" if names else ""
 
 

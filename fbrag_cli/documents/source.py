@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from fbrag_cli.errors import FbragError
-from fbrag_cli.text.near import closest
+from fbrag_cli.storage.files import on_disk
 from fbrag_cli.text.printable import byte_size
+from fbrag_cli.text.suggest import closest
 
 #: Larger files are refused: reading one takes several times its size in memory.
 MAX_BYTES = 2_000_000_000
@@ -67,6 +68,7 @@ def read_source(path: str, stdin: BinaryIO | None = None) -> Source:
     """
     if path == "-":
         return Source(path, "stdin", _read_stdin(stdin))
+    path = on_disk(path)
     stat_file(path)  # before opening it: opening a device can have effects
     try:
         for _ in range(2):

@@ -12,7 +12,7 @@ from fbrag_cli.evaluation.results import key
 from fbrag_cli.methods.method import Method
 from fbrag_cli.methods.prompt_file import PromptFile, read_prompt_file
 from fbrag_cli.methods.registry import PRESETS, choose_method, find_method
-from fbrag_cli.query import ModelNames
+from fbrag_cli.query import DEFAULT_RETRIEVER, ModelNames
 from fbrag_cli.settings import settings_of
 
 _ANSWER_TOKENS = 64  # of most benchmarks
@@ -30,7 +30,7 @@ class Configuration:
     method: Method
     small: str | None
     large: str | None
-    retriever: str = "bm25"
+    retriever: str = DEFAULT_RETRIEVER
     chunk_words: int = 300
     prompts: PromptFile | None = None
     checked: frozenset[str] = frozenset()

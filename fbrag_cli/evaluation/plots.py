@@ -30,7 +30,7 @@ PLOTS = {
     "temperature": ("temperature", "Sampling temperature"),
 }
 
-# Okabe and Ito (2008): colours that all kinds of colour vision tell apart; without yellow, which is too light on white.
+# Okabe and Ito (2008): colors that all kinds of color vision tell apart; without yellow, which is too light on white.
 _COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#24211c"]
 _MARKERS = ["o", "s", "^", "D", "v", "P", "X"]
 _DASHES: list[Any] = ["--", ":", "-.", (0, (1, 3)), (0, (8, 3))]

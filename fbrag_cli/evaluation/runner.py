@@ -21,10 +21,10 @@ from fbrag_cli.generation.build import versions
 from fbrag_cli.indexing.collect import collect_text
 from fbrag_cli.progress import Event, Listener, Progress, silent
 from fbrag_cli.query import Collection, Query
-from fbrag_cli.render.as_json import facts
+from fbrag_cli.render.as_json import method_notes
 from fbrag_cli.session.memory import peak_memory_mb
 from fbrag_cli.session.session import Session
-from fbrag_cli.storage.rows import ANOTHER, Row, open_rows
+from fbrag_cli.storage.rows import HINT_OTHER_FILE, Row, open_rows
 from fbrag_cli.text.languages import detect
 from fbrag_cli.trace import Stage, Trace
 
@@ -78,7 +78,7 @@ def run(
             for name, digest in _digests(example, each, of_models).items():
                 if row and row["digests"].get(name) != digest:
                     what = f"{example.id} of {example.dataset}" if name == "example" else f"the {name} model {each.models[name]}"
-                    raise FbragError("usage", f"{what} has changed since {output} got rows of it", ANOTHER)
+                    raise FbragError("usage", f"{what} has changed since {output} got rows of it", HINT_OTHER_FILE)
             if row is None or (to_check and {"abstain", "abstain_wrongly"}.isdisjoint(row["metrics"])):
                 todo.append((example, each))
         for n_done, (case, row) in enumerate(_rows(todo, session), len(wanted) - len(todo) + 1):
@@ -99,11 +99,11 @@ def _done(rows: Iterable[Row], output: Path) -> _RowsByKey:
         for row in rows:
             if row["versions"] != versions():
                 others = ", ".join(f"{name} {version}" for name, version in row["versions"].items())
-                raise FbragError("usage", f"{output} holds rows of other versions ({others})", ANOTHER)
+                raise FbragError("usage", f"{output} holds rows of other versions ({others})", HINT_OTHER_FILE)
             if row["status"] != "error" and row["digests"]:
                 done[row["dataset"], row["id"], key(row["configuration"])] = row
     except (AttributeError, KeyError, TypeError):
-        raise FbragError("usage", f"{output} holds lines that are no rows of results", ANOTHER) from None
+        raise FbragError("usage", f"{output} holds lines that are no rows of results", HINT_OTHER_FILE) from None
     return done
 
 
@@ -157,7 +157,7 @@ def _row(example: Example, configuration: Configuration, trace: Trace) -> dict[s
     seconds["total"] = sum(taken for name, taken in seconds.items() if name not in _AFTER)
     if (first := _first_token(trace)) is not None:
         seconds["first_token"] = first
-    copied = [trace.corpus.chunks[position] for position in trace.selection.copy_of]  # of the same words as what was read
+    copied = [trace.corpus.chunks[position] for position in trace.selection.duplicate_of]  # of the same words as what was read
     spans = [(excerpt.start, excerpt.end) for excerpt in trace.context] + [(chunk.start, chunk.end) for chunk in copied]
     text = trace.corpus.documents[0].text
     recall = metrics.evidence_recall(example.evidence, spans, text)
@@ -175,7 +175,7 @@ def _row(example: Example, configuration: Configuration, trace: Trace) -> dict[s
         "status": trace.status,
         "answer": trace.answer,
         "confidence": trace.verdict.confidence,
-        **facts(trace),
+        **method_notes(trace),
         "metrics": found,
         "tokens_read": sum(stage.prompt_tokens for stage in trace.stages),
         "seconds": {name: round(value, 4) for name, value in seconds.items()},

@@ -10,7 +10,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from fbrag_cli.documents.document import Content, Document, Extracted
-from fbrag_cli.generation.generator import Call, Generations, Sampling, Turn
+from fbrag_cli.generation.generator import CallOptions, Generations, Message, Sampling
 from fbrag_cli.indexing.collect import collect_text
 from fbrag_cli.progress import Event, Progress, Stopwatch, stage
 from fbrag_cli.text.words import word_spans
@@ -104,7 +104,7 @@ def measure_model(name: str, load: Callable[[], LlamaGenerator], work: Workload,
                     measures.add("load", loaded, name)
                     texts = [_cut(generator, work.text, size, 2 * round_ + i) for i in range(2)]
                     watch = Stopwatch()
-                    generator.generate([Turn("user", texts[0])], 1, Sampling(1))
+                    generator.generate([Message("user", texts[0])], 1, Sampling(1))
                     measures.add("first_token_cold", loaded + watch.seconds, name, size)
                     progress(Event("bench", "progress", done := done + 1, total))
                     _measure_loaded(generator, texts[1], (name, size), work.samples, measures)
@@ -113,13 +113,13 @@ def measure_model(name: str, load: Callable[[], LlamaGenerator], work: Workload,
 
 def _measure_loaded(generator: LlamaGenerator, text: str, about: tuple[str, int], samples: int, measures: Measures) -> None:
     """Measure a new prompt, then the same one again."""
-    turns, sampling = [Turn("user", text)], Sampling(_WRITTEN)
-    first, read = _first_token(generator, turns, samples, sampling)
+    messages, sampling = [Message("user", text)], Sampling(_WRITTEN)
+    first, read = _first_token(generator, messages, samples, sampling)
     measures.add("prefill", (read.prompt_tokens - read.cached_tokens) / read.prefill_seconds, *about)
     measures.add("first_token", first, *about)
     if read.decode_seconds:
         measures.add("decode_samples", read.generated_tokens / read.decode_seconds, *about)
-    first, again = _first_token(generator, turns, 1, sampling)
+    first, again = _first_token(generator, messages, 1, sampling)
     measures.add("first_token_cached", first, *about)
     if again.decode_seconds:
         measures.add("decode", again.generated_tokens / again.decode_seconds, *about)
@@ -132,11 +132,11 @@ def synthetic(n_words: int) -> str:
     return " ".join(drawn.choices(vocabulary, [1 / rank for rank in range(1, len(vocabulary) + 1)], k=n_words))
 
 
-def _first_token(generator: LlamaGenerator, turns: Sequence[Turn], n: int, sampling: Sampling) -> tuple[float, Generations]:
+def _first_token(generator: LlamaGenerator, messages: Sequence[Message], n: int, sampling: Sampling) -> tuple[float, Generations]:
     """Return the seconds to the first token, and the generations."""
     came: list[float] = []
     watch = Stopwatch()
-    generations = generator.generate(turns, n, sampling, Call(on_text=lambda _: came.append(watch.seconds)))
+    generations = generator.generate(messages, n, sampling, CallOptions(on_text=lambda _: came.append(watch.seconds)))
     return (came[0] if came else watch.seconds), generations  # a model may end its turn at once
 
 

@@ -14,15 +14,15 @@ from typing import Any, TypeVar, get_args
 from fbrag_cli.generation.build import installed
 from fbrag_cli.generation.generator import (
     QUIET,
-    Call,
-    Choose,
-    Finish,
+    CallOptions,
+    ChoiceProbabilities,
+    FinishReason,
     Generation,
     Generations,
     Generator,
+    Message,
     ModelInfo,
     Sampling,
-    Turn,
 )
 from fbrag_cli.storage.cache import Cache, entry_key
 
@@ -36,15 +36,15 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Reuse:
+class CachePolicy:
     """Two switches of the cache of replies.
 
-    again: skip what earlier runs left in the cache, and replace it. first_costs: report the tokens and seconds that a cached
-    reply cost when it was drawn, as a comparison needs, rather than none.
+    refresh: skip what earlier runs left in the cache, and replace it. report_original_costs: report the tokens and seconds that a
+    cached reply cost when it was drawn, as a comparison needs, rather than none.
     """
 
-    again: bool = False
-    first_costs: bool = False
+    refresh: bool = False
+    report_original_costs: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,16 +64,17 @@ class Replies:
 
     about: _Model | None = None
 
-    def __init__(self, cache: Cache | None = None, model: object = "", reuse: Reuse | None = None) -> None:
-        self._cache, self._model, self.reuse = cache, model, reuse or Reuse()
+    def __init__(self, cache: Cache | None = None, model: object = "", reuse: CachePolicy | None = None) -> None:
+        self._cache, self._model, self.reuse = cache, model, reuse or CachePolicy()
         self._latest: OrderedDict[str, Any] = OrderedDict()  # the least recently used first
         self._lock = threading.Lock()
 
-    def key(self, turns: Sequence[Turn], asked: object) -> str:
-        messages = [
-            (turn.role, turn.text, *((at, rows.width, sha256(rows.data).hexdigest()) for at, rows in turn.rows)) for turn in turns
+    def key(self, messages: Sequence[Message], asked: object) -> str:
+        keyed = [
+            (message.role, message.text, *((at, rows.width, sha256(rows.data).hexdigest()) for at, rows in message.embeddings))
+            for message in messages
         ]
-        return entry_key(self._model, installed(), messages, asked)
+        return entry_key(self._model, installed(), keyed, asked)
 
     def find(self, key: str, read: Callable[[dict[str, Any]], T], *, in_memory: bool = False) -> T | None:
         """Return a reply, None if there is none. read: makes it of a cache entry. in_memory: whether the cache is left out."""
@@ -82,7 +83,7 @@ class Replies:
                 self._latest.move_to_end(key)
                 latest: T = self._latest[key]
                 return latest
-        if self._cache is None or self.reuse.again or in_memory:
+        if self._cache is None or self.reuse.refresh or in_memory:
             return None
         if (found := self._cache.read_json(KIND, key, partial(_restored, read))) is None:
             return None
@@ -126,25 +127,25 @@ class CachedGenerator:
         return self._about.info
 
     @property
-    def choose(self) -> Choose | None:
+    def choice_probabilities(self) -> ChoiceProbabilities | None:
         return self._choose if self._about.chooses else None
 
-    def generate(self, turns: Sequence[Turn], n: int, sampling: Sampling, call: Call = QUIET) -> Generations:
-        key = self._replies.key(turns, asdict(sampling))
+    def generate(self, messages: Sequence[Message], n: int, sampling: Sampling, options: CallOptions = QUIET) -> Generations:
+        key = self._replies.key(messages, asdict(sampling))
         found = self._replies.find(key, _generations)
         if found is None or len(found.samples) < n:
-            found = self._generator.generate(turns, n, sampling, call)
+            found = self._generator.generate(messages, n, sampling, options)
             self._replies.add(key, found, asdict(found))
             return found
         found = replace(found, samples=found.samples[:n], cached=True)
-        if not self._replies.reuse.first_costs:
+        if not self._replies.reuse.report_original_costs:
             found = replace(found, cached_tokens=found.prompt_tokens, prefill_seconds=0.0, decode_seconds=0.0)
-            if call.on_text:
-                call.on_text(found.samples[0].text)
+            if options.on_text:
+                options.on_text(found.samples[0].text)
         return found
 
-    def written(self, turns: Sequence[Turn]) -> str:
-        return self._generator.written(turns)
+    def render_prompt(self, messages: Sequence[Message]) -> str:
+        return self._generator.render_prompt(messages)
 
     def count_tokens(self, text: str) -> int:
         return self._generator.count_tokens(text)
@@ -152,7 +153,7 @@ class CachedGenerator:
     @property
     def _generator(self) -> Generator:
         generator = self._load()
-        self._replies.about = _Model(generator.info, generator.choose is not None)
+        self._replies.about = _Model(generator.info, generator.choice_probabilities is not None)
         return generator
 
     @property
@@ -162,14 +163,16 @@ class CachedGenerator:
         assert self._replies.about
         return self._replies.about
 
-    def _choose(self, turns: Sequence[Turn], choices: Sequence[str], call: Call) -> tuple[float, ...]:
-        key = self._replies.key(turns, tuple(choices))
+    def _choose(self, messages: Sequence[Message], choices: Sequence[str], options: CallOptions) -> tuple[float, ...]:
+        key = self._replies.key(messages, tuple(choices))
         # An entry does not hold what it cost.
-        found = self._replies.find(key, partial(_probabilities, len(choices)), in_memory=self._replies.reuse.first_costs)
+        found = self._replies.find(
+            key, partial(_probabilities, len(choices)), in_memory=self._replies.reuse.report_original_costs
+        )
         if found is None:
-            choose = self._generator.choose
+            choose = self._generator.choice_probabilities
             assert choose
-            found = choose(turns, choices, call)
+            found = choose(messages, choices, options)
             self._replies.add(key, found, {"choices": found})
         return found
 
@@ -191,11 +194,13 @@ def _generations(meta: dict[str, Any]) -> Generations:
     samples = tuple(Generation(**sample) for sample in meta.pop("samples"))
     found = Generations(samples, **meta)
     numbers = [found.prompt_tokens, found.cached_tokens]
-    numbers += [number for each in samples for number in (each.n_tokens, each.thought_tokens)]
+    numbers += [number for each in samples for number in (each.n_tokens, each.reasoning_tokens)]
     seconds = (found.prefill_seconds, found.decode_seconds)
     if not (
         samples
-        and all(isinstance(each.text, str) and type(each.seed) is int and each.finish in get_args(Finish) for each in samples)
+        and all(
+            isinstance(each.text, str) and type(each.seed) is int and each.finish in get_args(FinishReason) for each in samples
+        )
         and all(type(number) is int and number >= 0 for number in numbers)
         and all(isinstance(each, int | float) and 0 <= each < math.inf for each in seconds)
     ):

@@ -1,6 +1,6 @@
 """The `Generator` protocol, a language model as the methods see it, and the records that go in and come out.
 
-This module knows nothing of documents, chunks or methods. Each generator turns `Turn`s into the text that its model reads.
+This module knows nothing of documents, chunks or methods. Each generator turns `Message`s into the text that its model reads.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ Role = Literal["user", "assistant"]
 
 
 @dataclass(frozen=True, slots=True)
-class EmbeddingRows:
-    """Embedding rows in a prompt: each stands where a token could, and the model reads it as it reads a token's embedding.
+class InputEmbeddings:
+    """Input embeddings in a prompt: each stands where a token could, and the model reads it as it reads a token's embedding.
 
     data: float32, one row after the other. width: length of a row, the model's `n_embd`. Raises ValueError for data that are not
     one whole row or more, or not finite.
@@ -36,10 +36,10 @@ class EmbeddingRows:
         if not self.data or self.width < 1 or len(self.data) % (4 * self.width):
             raise ValueError(f"{len(self.data)} bytes are not rows of {self.width} numbers")
         if not np.isfinite(self.vectors).all():
-            raise ValueError("an embedding row with a number that is not finite")
+            raise ValueError("an input embedding with a number that is not finite")
 
     @classmethod
-    def of(cls, vectors: NDArray[np.float32]) -> EmbeddingRows:
+    def of(cls, vectors: NDArray[np.float32]) -> InputEmbeddings:
         """Return the rows of an array `(n, width)`."""
         return cls(vectors.astype("<f4").tobytes(), vectors.shape[1])
 
@@ -58,53 +58,55 @@ class EmbeddingRows:
         return tuple(-1 - int.from_bytes(sha256(part).digest()[:8], "big") for part in parts)
 
     @property
-    def shown(self) -> str:
+    def placeholder(self) -> str:
         """A mark for each row, for people who read the prompt."""
         return "⟨row⟩" * (len(self.data) // (4 * self.width))
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
-    """One message of a chat. The last turn may be the assistant's: the beginning of a reply that the model continues.
+class Message:
+    """One message of a chat. The last message may be the assistant's: the beginning of a reply that the model continues.
 
-    rows: embedding rows between the words, each with the number of characters of the text before it, in order. context_end:
-    number of characters of the context at the text's beginning, which later prompts may begin with too; 0 for none. It changes
-    nothing in what the model reads.
+    embeddings: input embeddings between the words, each with the number of characters of the text before it, in order.
+    context_end: number of characters of the context at the text's beginning, which later prompts may begin with too; 0 for none.
+    It changes nothing in what the model reads.
     """
 
     role: Role
     text: str
-    rows: tuple[tuple[int, EmbeddingRows], ...] = ()
+    embeddings: tuple[tuple[int, InputEmbeddings], ...] = ()
     context_end: int = field(default=0, compare=False)
 
     @classmethod
-    def of(cls, role: Role, parts: Iterable[str | EmbeddingRows]) -> Turn:
-        """Return the turn of words and embedding rows in their order."""
+    def of(cls, role: Role, parts: Iterable[str | InputEmbeddings]) -> Message:
+        """Return the message of words and input embeddings in their order."""
         text, rows = "", []
         for part in parts:
-            if isinstance(part, EmbeddingRows):
+            if isinstance(part, InputEmbeddings):
                 rows.append((len(text), part))
             else:
                 text += part
         return cls(role, text, tuple(rows))
 
     @classmethod
-    def about(cls, context: Iterable[str | EmbeddingRows], asked: str) -> Turn:
-        """Return the user's turn of a context, and of what is asked about it."""
-        turn = cls.of("user", (*context, asked))
-        return replace(turn, context_end=len(turn.text) - len(asked))
+    def about(cls, context: Iterable[str | InputEmbeddings], asked: str) -> Message:
+        """Return the user's message of a context, and of what is asked about it."""
+        message = cls.of("user", (*context, asked))
+        return replace(message, context_end=len(message.text) - len(asked))
 
     @property
-    def context(self) -> Turn:
-        """The turn without what is asked about its context."""
-        return Turn(self.role, self.text[: self.context_end], tuple(each for each in self.rows if each[0] <= self.context_end))
+    def context(self) -> Message:
+        """The message without what is asked about its context."""
+        return Message(
+            self.role, self.text[: self.context_end], tuple(each for each in self.embeddings if each[0] <= self.context_end)
+        )
 
     @property
-    def parts(self) -> tuple[str | EmbeddingRows, ...]:
-        """The words, cut where embedding rows stand, and the rows."""
-        parts: list[str | EmbeddingRows] = []
+    def parts(self) -> tuple[str | InputEmbeddings, ...]:
+        """The words, cut where input embeddings stand, and the rows."""
+        parts: list[str | InputEmbeddings] = []
         done = 0
-        for at, rows in self.rows:
+        for at, rows in self.embeddings:
             parts += [self.text[done:at], rows]
             done = at
         return tuple(part for part in (*parts, self.text[done:]) if part)
@@ -127,22 +129,22 @@ class Sampling:
 
 
 #: How a sample ended: by the model's own end, at `max_tokens`, or because the model repeated itself.
-Finish = Literal["stop", "length", "repeat"]
+FinishReason = Literal["stop", "length", "repeat"]
 
 
 @dataclass(frozen=True, slots=True)
 class Generation:
     """One sample.
 
-    text: with finish "repeat" only the first period of the loop. n_tokens: number of all tokens that were drawn. thought_tokens:
-    number of those of a thought, which is no part of the text.
+    text: with finish "repeat" only the first period of the loop. n_tokens: number of all tokens that were drawn.
+    reasoning_tokens: number of those of a thought, which is no part of the text.
     """
 
     text: str
     n_tokens: int
-    finish: Finish
+    finish: FinishReason
     seed: int
-    thought_tokens: int = 0
+    reasoning_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,8 +166,8 @@ class Generations:
         return sum(sample.n_tokens for sample in self.samples)
 
     @property
-    def thought_tokens(self) -> int:
-        return sum(sample.thought_tokens for sample in self.samples)
+    def reasoning_tokens(self) -> int:
+        return sum(sample.reasoning_tokens for sample in self.samples)
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +189,7 @@ OnText = Callable[[str], None]  # the next piece of the first sample: the pieces
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
+class CallOptions:
     """What a call carries beside its prompt.
 
     cancellation: stops the call, from any thread. on_prompt: receives how much of the prompt is read, first what an earlier call
@@ -201,10 +203,10 @@ class Call:
 
 
 #: A call without progress that only a signal stops.
-QUIET = Call()
+QUIET = CallOptions()
 
-#: The probability that the reply to the turns begins with each of some words, in any letter case, with or without a space.
-Choose = Callable[[Sequence[Turn], Sequence[str], Call], tuple[float, ...]]
+#: The probability that the reply to the messages begins with each of some words, in any letter case, with or without a space.
+ChoiceProbabilities = Callable[[Sequence[Message], Sequence[str], CallOptions], tuple[float, ...]]
 
 
 class Generator(Protocol):
@@ -214,19 +216,19 @@ class Generator(Protocol):
     def info(self) -> ModelInfo: ...
 
     @property
-    def choose(self) -> Choose | None:
-        """See `Choose`. None where the generator cannot give probabilities."""
+    def choice_probabilities(self) -> ChoiceProbabilities | None:
+        """See `ChoiceProbabilities`. None where the generator cannot give probabilities."""
         ...
 
-    def generate(self, turns: Sequence[Turn], n: int, sampling: Sampling, call: Call = QUIET) -> Generations:
-        """Draw `n` samples of the reply to `turns`. The prompt is read once; sample i depends on `n` through rounding at most.
+    def generate(self, messages: Sequence[Message], n: int, sampling: Sampling, options: CallOptions = QUIET) -> Generations:
+        """Draw `n` samples of the reply to `messages`. The prompt is read once; sample i depends on `n` through rounding at most.
 
         Raises FbragError `prompt_too_long`, `out_of_memory`, `no_answer`, and the error of a requested cancellation.
         """
         ...
 
-    def written(self, turns: Sequence[Turn]) -> str:
-        """Return the prompt that the model reads for `turns`, its own markers included, as `explain --prompt` prints it."""
+    def render_prompt(self, messages: Sequence[Message]) -> str:
+        """Return the prompt that the model reads for `messages`, its own markers included, as `explain --prompt` prints it."""
         ...
 
     def count_tokens(self, text: str) -> int:

@@ -22,7 +22,7 @@ from fbrag_cli.documents.formats import PDF, find_format
 from fbrag_cli.documents.source import Source, read_source
 from fbrag_cli.errors import FbragError
 from fbrag_cli.indexing.entry import (
-    Entry,
+    IndexedFile,
     ReadSettings,
     file_key,
     load_content,
@@ -31,7 +31,7 @@ from fbrag_cli.indexing.entry import (
     parts_of,
     save_entry,
 )
-from fbrag_cli.indexing.folder_index import Member, folder_index_key, index_of, load_folder_index, make_folder_index
+from fbrag_cli.indexing.folder_index import FolderFile, folder_index_key, index_of, load_folder_index, make_folder_index
 from fbrag_cli.indexing.store import Held, IndexStore, index_key
 from fbrag_cli.limits import memory_of_a_child
 from fbrag_cli.progress import Event, Listener
@@ -87,7 +87,7 @@ def collect_bytes(name: str, data: bytes, settings: ReadSettings, listener: List
     return Collection(*index_of(entry, settings.chunk_words))
 
 
-def _entry(source: Source, on_disk: bool, settings: ReadSettings, store: IndexStore, listener: Listener) -> Entry:
+def _entry(source: Source, on_disk: bool, settings: ReadSettings, store: IndexStore, listener: Listener) -> IndexedFile:
     """Read a file, so that the store has its entry. on_disk: whether its path names it."""
     path, (found, _) = source.path, find_format(source)
     limit = LONG_MARKUP if found.media_type in ("text/html", "message/rfc822") else LONG_TEXT
@@ -96,7 +96,7 @@ def _entry(source: Source, on_disk: bool, settings: ReadSettings, store: IndexSt
         ((_, outcome),) = _read_files([path if on_disk else source], settings, store, listener.cancellation)
         if isinstance(outcome, Failure):
             raise _error(path, outcome, store)
-        return Member(outcome.key, path).load(store)
+        return FolderFile(outcome.key, path).load(store)
     made = make_entry(source, settings, listener)
     save_entry(file_key(source, settings), made, store)
     return made
@@ -211,7 +211,7 @@ class _Run:
 
     def index(self, entries: _Entries) -> Collection:
         """Return the collection of the entries. Their folder index is made if it is not cached."""
-        members = [Member(entries.keys[i], self.files[i].path) for i in sorted(entries.keys)]
+        members = [FolderFile(entries.keys[i], self.files[i].path) for i in sorted(entries.keys)]
         paths = [member.path for member in members]
         key = folder_index_key(members)
         found = load_folder_index(key, paths, self.store, self._content_of)
@@ -227,7 +227,7 @@ class _Run:
             self.store.save("listings", self._listing_key(), listing, {})
         return Collection(*found, entries.warnings, cached)
 
-    def _make_index(self, members: Sequence[Member]) -> None:
+    def _make_index(self, members: Sequence[FolderFile]) -> None:
         def report(done: int, total: int) -> None:
             self.listener.cancellation.raise_if_requested()
             self.listener.progress(Event("index", "progress", done // 2, total // 2, "files"))  # there are two rounds

@@ -38,7 +38,7 @@ class ReadSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class IndexedFile:
     """The index of one file. spans: int32 (n_chunks, 3): start, end (characters) and number of words of each chunk."""
 
     document: Document
@@ -51,17 +51,17 @@ def file_key(source: Source, settings: ReadSettings) -> str:
     return index_key(sha256(source.data).hexdigest(), PurePath(source.path).suffix.lower(), settings.key_parts())
 
 
-def load_entry(key: str, path: str, store: IndexStore) -> Entry | None:
+def load_entry(key: str, path: str, store: IndexStore) -> IndexedFile | None:
     """Return the entry of the file `path` from the store, with its text in memory; None if it is not there or damaged."""
 
-    def entry(meta: dict[str, Any], held: dict[str, NDArray[Any]]) -> Entry:
+    def entry(meta: dict[str, Any], held: dict[str, NDArray[Any]]) -> IndexedFile:
         document = restore_document(meta["document"], path, partial(itself, _content(meta, held)))
-        return Entry(document, held["spans"], counts_from(meta, held))
+        return IndexedFile(document, held["spans"], counts_from(meta, held))
 
     return store.restore("documents", key, entry)
 
 
-def make_entry(source: Source, settings: ReadSettings, listener: Listener | None = None) -> Entry:
+def make_entry(source: Source, settings: ReadSettings, listener: Listener | None = None) -> IndexedFile:
     """Read a file, cut it into chunks and count their terms.
 
     Raises FbragError as `documents.load` does, and the error of a cancellation.
@@ -78,18 +78,18 @@ def make_entry(source: Source, settings: ReadSettings, listener: Listener | None
     if settings.language is not None:
         document = replace(document, language=settings.language)
     corpus = build_corpus([document], settings.chunk_words)
-    return Entry(document, corpus.spans[:, 1:], count_terms(corpus))
+    return IndexedFile(document, corpus.spans[:, 1:], count_terms(corpus))
 
 
 # -- as kept -----------------------------------------------------------------------------------------------------------------
 
 
-def save_entry(key: str, entry: Entry, store: IndexStore) -> bool:
+def save_entry(key: str, entry: IndexedFile, store: IndexStore) -> bool:
     """Write an entry into the cache. Return False where it cannot be written."""
     return store.save("documents", key, *parts_of(entry))
 
 
-def parts_of(entry: Entry) -> Held:
+def parts_of(entry: IndexedFile) -> Held:
     """Return the metadata and the arrays of an entry, as the cache has them."""
     content = entry.document.content()
     meta = {

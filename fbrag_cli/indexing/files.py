@@ -16,11 +16,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, NamedTuple
+from unicodedata import normalize
 
 from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.documents.formats import KNOWN_SUFFIXES
 from fbrag_cli.documents.source import Signature, stat_file
 from fbrag_cli.errors import FbragError
+from fbrag_cli.storage.files import on_disk
 from fbrag_cli.text.printable import cut_middle
 
 if TYPE_CHECKING:
@@ -64,7 +66,7 @@ def find_files(
     From a folder, at any depth, come the files that have a known suffix (or match a pattern in `include`), are not empty, and are
     not left out by `exclude` or, within a git repository, by .gitignore and .git/info/exclude. Hidden files and folders, links
     that lead out of the folder, pipes, sockets and devices are skipped. include, exclude: patterns as in a .gitignore of the
-    folder.
+    folder. Paths and patterns may be composed (NFC) where the names on the disk are not, and the reverse.
 
     Raises FbragError: as `stat_file` for a path that is no folder; doc_unreadable for a folder that cannot be read; doc_empty
     if the folders have no such file and no file is named; usage for an invalid pattern. Raises the error of a cancellation.
@@ -74,7 +76,7 @@ def find_files(
     warnings: list[str] = []
     barren: list[FbragError] = []
     taken: set[str] = set()  # real paths
-    for path in paths:
+    for path in map(on_disk, paths):
         if path == "-":
             files.append(FoundFile(path, Signature(0, now := time.time_ns(), now, 0)))
         elif os.path.isdir(path):
@@ -97,7 +99,7 @@ def find_files(
 def _option(name: str, globs: Sequence[str]) -> Patterns | None:
     if not globs:
         return None
-    patterns, mistaken = parse(globs)
+    patterns, mistaken = parse(normalize("NFC", glob) for glob in globs)
     for glob in (*mistaken, *(glob for glob in globs if not glob.strip() or glob.startswith("#"))):
         raise FbragError("usage", f"{name} {shlex.quote(glob)}: not a pattern", f"use one as in .gitignore files: {name} '*.txt'")
     return patterns
@@ -109,8 +111,8 @@ def _option(name: str, globs: Sequence[str]) -> Patterns | None:
 @dataclass(frozen=True, slots=True)
 class _Folder:
     """A folder on the walk. path: path as the user can give it; real: path without links; both end with a separator. relative:
-    path from the folder that the user named; "" or with a "/" at its end. rules: the weakest first; None outside a repository.
-    included: whether --include names it or a folder above it."""
+    path from the folder that the user named, in NFC; "" or with a "/" at its end. rules: the weakest first; None outside a
+    repository. included: whether --include names it or a folder above it."""
 
     path: str
     real: str
@@ -229,17 +231,17 @@ class _Walk:
     def _below(self, folder: _Folder, name: str, real: str) -> _Folder | None:
         included = folder.included
         if self.include:
-            verdict = self.include.match(folder.relative, name, True)
+            verdict = self.include.match(folder.relative, normalize("NFC", name), True)
             included = included if verdict is None else verdict
         if self._is_left_out(folder, name, True):
             return None
         rules = folder.rules and tuple(each.below(name) for each in folder.rules)
-        return _Folder(folder.path + name + os.sep, real, f"{folder.relative}{name}/", rules, included)
+        return _Folder(folder.path + name + os.sep, real, normalize("NFC", f"{folder.relative}{name}/"), rules, included)
 
     def _is_wanted(self, folder: _Folder, name: str) -> bool:
         suffix = os.path.splitext(name)[1].lower()
         if self.include:
-            verdict = self.include.match(folder.relative, name, False)
+            verdict = self.include.match(folder.relative, normalize("NFC", name), False)
             wanted = folder.included if verdict is None else verdict
         else:
             wanted = suffix in KNOWN_SUFFIXES
@@ -250,7 +252,7 @@ class _Walk:
         return not self._is_left_out(folder, name, False)
 
     def _is_left_out(self, folder: _Folder, name: str, is_folder: bool) -> bool:
-        if self.exclude and self.exclude.match(folder.relative, name, is_folder):
+        if self.exclude and self.exclude.match(folder.relative, normalize("NFC", name), is_folder):
             self.skipped["excluded"] += 1
             return True
         for patterns, relative in reversed(folder.rules or ()):

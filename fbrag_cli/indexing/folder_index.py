@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from fbrag_cli.corpus import Corpus, fingerprint_of
 from fbrag_cli.documents.document import Content, Document
 from fbrag_cli.errors import FbragError
-from fbrag_cli.indexing.entry import Entry, counts_from, describe_document, load_entry, restore_document
+from fbrag_cli.indexing.entry import IndexedFile, counts_from, describe_document, load_entry, restore_document
 from fbrag_cli.indexing.store import IndexStore, index_key
 from fbrag_cli.retrieval.bm25 import BM25, idf_of
 from fbrag_cli.retrieval.term_counts import Vocabulary
@@ -23,13 +23,13 @@ from fbrag_cli.storage import arrays
 Report = Callable[[int, int], None]
 
 
-class Member(NamedTuple):
+class FolderFile(NamedTuple):
     """A file of a folder index. key: key of its entry. path: path as the user gave it."""
 
     key: str
     path: str
 
-    def load(self, store: IndexStore) -> Entry:
+    def load(self, store: IndexStore) -> IndexedFile:
         """Return the entry of this file. Raises FbragError doc_unreadable if it is no longer there."""
         if (entry := load_entry(self.key, self.path, store)) is None:
             what = f"the text of {self.path} is no longer in the cache"
@@ -38,22 +38,22 @@ class Member(NamedTuple):
         return entry
 
 
-def folder_index_key(members: Sequence[Member]) -> str:
+def folder_index_key(members: Sequence[FolderFile]) -> str:
     """Return the key of the folder index of these files."""
     return index_key(*members)
 
 
-def index_of(entry: Entry, chunk_words: int) -> tuple[Corpus, BM25]:
+def index_of(entry: IndexedFile, chunk_words: int) -> tuple[Corpus, BM25]:
     """Return the corpus and index of one file. It needs no folder index: its own counts are the index."""
     spans = np.insert(entry.spans, 0, 0, axis=1)
     corpus = Corpus((entry.document,), spans, chunk_words, fingerprint_of([entry.document], chunk_words))
     return corpus, BM25(entry.counts)
 
 
-def make_folder_index(members: Sequence[Member], chunk_words: int, store: IndexStore, report: Report) -> None:
+def make_folder_index(members: Sequence[FolderFile], chunk_words: int, store: IndexStore, report: Report) -> None:
     """Write the folder index of these files, whose entries are in the store. One entry at a time is in memory.
 
-    Raises OSError where the cache cannot be written, and FbragError as `Member.load` does.
+    Raises OSError where the cache cannot be written, and FbragError as `FolderFile.load` does.
     """
     merged = _merge_vocabularies(members, store, report)
     meta = {
@@ -111,7 +111,7 @@ class _Merged:
     count_type: np.dtype[Any]
 
 
-def _merge_vocabularies(members: Sequence[Member], store: IndexStore, report: Report) -> _Merged:
+def _merge_vocabularies(members: Sequence[FolderFile], store: IndexStore, report: Report) -> _Merged:
     """Do the first round: make one vocabulary, and count in how many chunks each term is."""
     numbers: dict[bytes, int] = {}  # of the terms, as they come
     numbered: list[NDArray[np.int32]] = []
@@ -136,7 +136,9 @@ def _merge_vocabularies(members: Sequence[Member], store: IndexStore, report: Re
     return _Merged(Vocabulary.of(terms), starts, [position_of[own] for own in numbered], documents, n_chunks, count_type)
 
 
-def _fill(held: dict[str, arrays.Array], meta: dict[str, Any], merged: _Merged, entries: Iterable[Entry], report: Report) -> None:
+def _fill(
+    held: dict[str, arrays.Array], meta: dict[str, Any], merged: _Merged, entries: Iterable[IndexedFile], report: Report
+) -> None:
     """Do the second round: put each entry's counts at the next free places of their terms. A term's chunks stay in order."""
     held["letters"][:], held["ends"][:] = merged.vocabulary.letters, merged.vocabulary.ends
     held["starts"][:] = merged.starts

@@ -3,7 +3,7 @@
 A method is added in one file, and one line in `registry`. Its fields make the options of the command line, the labels of tables,
 the keys of rows and the JSON.
 
-Below it are the calls of a model that methods share: `ask` the large model, `look_forward` before chunks are selected.
+Below it are the calls of a model that methods share: `ask` the large model, `draw_forward_samples` before chunks are selected.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from typing import Any, ClassVar, Literal, NoReturn, Protocol, TypeVar
 
 from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.corpus import Corpus
-from fbrag_cli.generation.generator import Call, Generation, Generations, Generator, Sampling, Scorer, Turn
-from fbrag_cli.methods.prompts import Templates, answer_turns, support_turns
+from fbrag_cli.generation.generator import CallOptions, Generation, Generations, Generator, Message, Sampling, Scorer
+from fbrag_cli.methods.prompts import Templates, answer_messages, support_messages
 from fbrag_cli.progress import Event, Progress, Stopwatch, stage
 from fbrag_cli.query import Query
 from fbrag_cli.retrieval import Retriever
 from fbrag_cli.settings import knob
-from fbrag_cli.text.printable import counted
+from fbrag_cli.text.printable import plural
 from fbrag_cli.trace import Stage, Trace, Verdict
 
 #: Why an answer may end early.
@@ -105,9 +105,9 @@ class Method(ABC):
     """The base of all methods: Stage III and its settings.
 
     name: as users type it. needs_small, needs_large: whether `retrieve` asks the small or the large model. retrieves: whether the
-    context depends on the retriever. chunk_words: words of a chunk, where the user names no number. facts, tables: the keys in
-    JSON of `Trace.facts` and `Trace.told`. templates: prompts in place of ours, from a file. choices: of a multiple-choice
-    question; prompts have them, and retrieval does not.
+    context depends on the retriever. chunk_words: words of a chunk, where the user names no number. note_keys, table_keys: the
+    keys in JSON of `Trace.method_notes` and `Trace.tables`. templates: prompts in place of ours, from a file. choices: of a
+    multiple-choice question; prompts have them, and retrieval does not.
     """
 
     name: ClassVar[str]
@@ -115,8 +115,8 @@ class Method(ABC):
     needs_large: ClassVar[bool] = False
     retrieves: ClassVar[bool] = True
     chunk_words: ClassVar[int] = 300
-    facts: ClassVar[tuple[str, ...]] = ()
-    tables: ClassVar[tuple[str, ...]] = ()
+    note_keys: ClassVar[tuple[str, ...]] = ()
+    table_keys: ClassVar[tuple[str, ...]] = ()
 
     max_tokens: int = knob(512, "length limit of the answer", minimum=1, varies="512, or of prompts", compared=False, metavar="N")
     seed: int = knob(0, "same seed, input and machine: same answer", minimum=0, compared=False, metavar="N")
@@ -126,7 +126,7 @@ class Method(ABC):
     choices: tuple[str, ...] = ()
 
     @abstractmethod
-    def plan(self, n_chunks: int) -> list[str]:
+    def steps(self, n_chunks: int) -> list[str]:
         """Return the steps for a document of so many chunks, a phrase each, as `--dry-run` prints them."""
 
     def check(self) -> None:  # noqa: B027 most methods have no trained parts
@@ -136,7 +136,7 @@ class Method(ABC):
     def retrieve(self, query: Query, tools: Tools) -> Trace:
         """Run Stages I and II: scores, samples, and the context. The Trace has no answer."""
 
-    def asked(self, question: str) -> str:
+    def question_with_choices(self, question: str) -> str:
         """Return the question as prompts have it: with the choices, a line each."""
         lettered = zip(ascii_uppercase, self.choices, strict=False)
         return "\n".join([question, *(f"{letter}. {choice}" for letter, choice in lettered)])
@@ -144,16 +144,16 @@ class Method(ABC):
     def passages(self, trace: Trace) -> list[str]:
         """Return the texts of the context, as the prompts take them: one for each chunk, with "…" where it is not read on."""
         by_chunk = groupby(trace.context, key=lambda passage: passage.position)
-        return [_GAP.join((next(passages).as_read, *(passage.text for passage in passages))) for _, passages in by_chunk]
+        return [_GAP.join((next(passages).text_with_header, *(passage.text for passage in passages))) for _, passages in by_chunk]
 
-    def turns(self, trace: Trace) -> tuple[Turn, ...]:
+    def messages(self, trace: Trace) -> tuple[Message, ...]:
         """Return the prompt of Stage III, as `explain --prompt` prints it."""
-        return answer_turns(self.passages(trace), trace.question, self.instructions, self.templates)
+        return answer_messages(self.passages(trace), trace.question, self.instructions, self.templates)
 
-    def support_turns(self, trace: Trace, answer: str) -> tuple[Turn, ...]:
-        """Return the question whether the context shows the answer. It begins as `turns` does, so that nothing is read twice;
+    def support_messages(self, trace: Trace, answer: str) -> tuple[Message, ...]:
+        """Return the question whether the context shows the answer. It begins as `messages` does, so that nothing is read twice;
         with `templates` the context is read again."""
-        return support_turns(self.passages(trace), trace.question, answer)
+        return support_messages(self.passages(trace), trace.question, answer)
 
     def adapter(self, part: GetPart, digest: GetDigest) -> Path | None:
         """Return the LoRA, a GGUF file, with which the large model answers; None if it answers as it is.
@@ -162,7 +162,7 @@ class Method(ABC):
         """
         return None
 
-    def fitted(self, trace: Trace, large: Generator) -> Trace:
+    def truncate_to_window(self, trace: Trace, large: Generator) -> Trace:
         """Return the trace with a context that fits the large model's window. Most methods select little enough anyway."""
         return trace
 
@@ -176,8 +176,8 @@ class Method(ABC):
         Beyond the papers, it is then asked whether the context supports the answer; if not, the document does not say. This check
         is left out with `answer_anyway`, and where the context is empty.
         """
-        trace = self.fitted(trace, tools.answering(self))
-        trace = answered_by(*ask(self, trace, self.turns(trace), tools))
+        trace = self.truncate_to_window(trace, tools.answering(self))
+        trace = answered_by(*ask(self, trace, self.messages(trace), tools))
         if not trace.from_document:
             return trace
         if self.answer_anyway:
@@ -187,7 +187,7 @@ class Method(ABC):
             support = _support(self, trace, trace.answer, tools) if trace.answer else None
         return replace(judged(trace, support), stages=(*trace.stages, Stage("verify", elapsed())))
 
-    def n_read(self, n_chunks: int) -> int:
+    def n_context_chunks(self, n_chunks: int) -> int:
         """Return how many chunks of so many the large model reads to answer."""
         return 0
 
@@ -205,7 +205,7 @@ class Method(ABC):
         return {each.name: getattr(self, each.name) for each in fields(self) if each.name not in hidden}
 
 
-def ask(method: Method, trace: Trace, turns: Sequence[Turn], tools: Tools) -> tuple[Trace, Generation]:
+def ask(method: Method, trace: Trace, messages: Sequence[Message], tools: Tools) -> tuple[Trace, Generation]:
     """Ask the large model. Return the trace with the cost, and the reply."""
     large = tools.answering(method)
     first_token: list[float] = []
@@ -218,10 +218,10 @@ def ask(method: Method, trace: Trace, turns: Sequence[Turn], tools: Tools) -> tu
 
     with stage("answer", tools.progress):
         generations = large.generate(
-            turns,
+            messages,
             1,
             Sampling(method.max_tokens, temperature=0, seed=method.seed),
-            Call(
+            CallOptions(
                 cancellation=tools.cancellation,
                 on_prompt=report_tokens(tools.progress, "answer"),
                 on_written=report_tokens(tools.progress, "answer", "written"),
@@ -236,7 +236,7 @@ def ask(method: Method, trace: Trace, turns: Sequence[Turn], tools: Tools) -> tu
         generations.generated_tokens,
         # Without a piece (an answer with its first costs) the first word waited for the reading of the prompt.
         first_token[0] if first_token else generations.prefill_seconds if generations.samples[0].text.strip() else None,
-        generations.thought_tokens,
+        generations.reasoning_tokens,
     )
     models = {**trace.models, "large": large.info}
     cached = (*(each for each in trace.cached if each != "answer"), *(("answer",) if generations.cached else ()))
@@ -264,9 +264,11 @@ def report_tokens(
 def _support(method: Method, trace: Trace, answer: str, tools: Tools) -> float | None:
     """Return P(yes) / (P(yes) + P(no)) that the context shows the answer; None where the model says neither."""
     large = tools.answering(method)
-    if large.choose is None:
+    if large.choice_probabilities is None:
         return None
-    yes, no = large.choose(method.support_turns(trace, answer), ("yes", "no"), Call(cancellation=tools.cancellation))
+    yes, no = large.choice_probabilities(
+        method.support_messages(trace, answer), ("yes", "no"), CallOptions(cancellation=tools.cancellation)
+    )
     return yes / (yes + no) if yes + no >= _SAYS_EITHER else None
 
 
@@ -281,7 +283,7 @@ def agreement(trace: Trace) -> float | None:
     A sample holds the answer if it has the terms of the answer that the question lacks, of a long answer half of them. None, too,
     for an answer without a term, such as "yes".
     """
-    drawn = trace.samples if trace.recalled else ()
+    drawn = trace.samples if trace.retrieved else ()
     own, asked = _terms(trace, trace.answer or ""), _terms(trace, trace.question)
     sought = own - asked or own
     if not drawn or not sought:
@@ -303,7 +305,7 @@ def judged(trace: Trace, support: float | None) -> Trace:
     return replace(
         trace,
         status="not_found" if declined else "answered",
-        verdict=Verdict(support=support, agreement=agreed, confidence=sure, unsure=unsure),
+        verdict=Verdict(support=support, agreement=agreed, confidence=sure, low_confidence=unsure),
     )
 
 
@@ -314,17 +316,17 @@ def _terms(trace: Trace, text: str) -> frozenset[str]:
     return frozenset(terms(text, languages or ("",)))
 
 
-def look_forward(model: Generator, turns: Sequence[Turn], n: int, sampling: Sampling, tools: Tools) -> Generations:
+def draw_forward_samples(model: Generator, messages: Sequence[Message], n: int, sampling: Sampling, tools: Tools) -> Generations:
     """Return `n` replies of the model. The listener receives how many tokens are read and written, not their text."""
     tools.progress(Event("forward", "start"))
     generations = model.generate(
-        turns,
+        messages,
         n,
         sampling,
-        Call(
+        CallOptions(
             cancellation=tools.cancellation,
             on_prompt=report_tokens(tools.progress, "forward"),
-            on_written=report_tokens(tools.progress, "forward", "written", counted(n, "sample")),
+            on_written=report_tokens(tools.progress, "forward", "written", plural(n, "sample")),
         ),
     )
     tools.progress(Event("forward", "done"))
@@ -339,5 +341,5 @@ def cost_of(generations: Generations) -> Stage:
         generations.prompt_tokens,
         generations.cached_tokens,
         generations.generated_tokens,
-        thought_tokens=generations.thought_tokens,
+        reasoning_tokens=generations.reasoning_tokens,
     )

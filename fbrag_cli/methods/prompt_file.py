@@ -19,8 +19,8 @@ from fbrag_cli.errors import FbragError
 from fbrag_cli.methods.method import Method
 from fbrag_cli.methods.prompts import TASKS, Templates
 from fbrag_cli.storage.files import read_small
-from fbrag_cli.text.near import closest
 from fbrag_cli.text.printable import one_line
+from fbrag_cli.text.suggest import closest
 
 AnyMethod = TypeVar("AnyMethod", bound=Method)
 

@@ -1,4 +1,4 @@
-"""The words of every prompt, as turns of a chat.
+"""The words of every prompt, as messages of a chat.
 
 Each prompt keeps the parts of the paper's (Tables 4 to 6) in the paper's order: instruction, context, instruction again,
 question. The words are ours.
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from string import Formatter
 
-from fbrag_cli.generation.generator import Turn
+from fbrag_cli.generation.generator import Message
 from fbrag_cli.text.languages import name_of
 
 #: Stands between two passages.
@@ -44,9 +44,9 @@ class Templates:
                 raise ValueError("a prompt without {context}")
 
 
-def forward_turns(
+def forward_messages(
     context: Sequence[str], question: str, templates: Templates | None = None, language: str = "en"
-) -> tuple[Turn, ...]:
+) -> tuple[Message, ...]:
     """Return the prompt of Stage II: a short rationale, then an answer. The reply's first word is given: small models then keep
     to the form.
 
@@ -62,12 +62,12 @@ def forward_turns(
         f"give the answer in as few words as you can.{f' Write in {name}.' if name else ''}\n\n"
         f"Question: {question}"
     )
-    return Turn.about([_passages(context)], asked), Turn("assistant", f"Rationale (in {name}):" if name else "Rationale:")
+    return Message.about([_passages(context)], asked), Message("assistant", f"Rationale (in {name}):" if name else "Rationale:")
 
 
-def answer_turns(
+def answer_messages(
     context: Sequence[str], question: str, instructions: str | None = None, templates: Templates | None = None
-) -> tuple[Turn, ...]:
+) -> tuple[Message, ...]:
     """Return the prompt of Stage III: the answer from the selected chunks.
 
     instructions: the asked form of it, in place of our own.
@@ -77,35 +77,35 @@ def answer_turns(
     return (_asked(context, question, form_of(instructions)),)
 
 
-def alone_turns(question: str, instructions: str | None = None) -> tuple[Turn, ...]:
+def question_messages(question: str, instructions: str | None = None) -> tuple[Message, ...]:
     """Return the question without a context: the answer from what the model knows."""
-    return (Turn("user", f"Answer the question. {form_of(instructions)}\n\nQuestion: {question}"),)
+    return (Message("user", f"Answer the question. {form_of(instructions)}\n\nQuestion: {question}"),)
 
 
-def background_turns(question: str) -> tuple[Turn, ...]:
+def background_messages(question: str) -> tuple[Message, ...]:
     """Return the prompt of GenRead's step 1: a passage that the model writes from what it knows, to answer the question by
     reading it."""
     asked = (
         "Write a short background passage, as an encyclopedia would have it, with the facts that one needs to answer the "
         "question below. Name the people, places, dates and things. Write the passage alone, in the language of the question."
     )
-    return (Turn("user", f"{asked}\n\nQuestion: {question}"),)
+    return (Message("user", f"{asked}\n\nQuestion: {question}"),)
 
 
-def self_route_turns(
+def self_route_messages(
     context: Sequence[str], question: str, instructions: str | None = None, templates: Templates | None = None
-) -> tuple[Turn, ...]:
-    """Return the prompt of Self-Route's step 2: as `answer_turns`, but the model may decline."""
+) -> tuple[Message, ...]:
+    """Return the prompt of Self-Route's step 2: as `answer_messages`, but the model may decline."""
     if templates and templates.self_route:
         return (_filled(templates.self_route, context, question),)
     decline = 'If the passages do not hold the answer, write "unanswerable" and nothing else.'
     return (_asked(context, question, f"{form_of(instructions)} {decline}"),)
 
 
-def support_turns(context: Sequence[str], question: str, answer: str) -> tuple[Turn, ...]:
-    """Return the check after Stage III (not in the paper): yes or no, does the context show the answer? Begins as `answer_turns`
-    does, so that the context is not read again."""
-    return (Turn.about([_passages(context)], support_question(question, answer)),)
+def support_messages(context: Sequence[str], question: str, answer: str) -> tuple[Message, ...]:
+    """Return the check after Stage III (not in the paper): yes or no, does the context show the answer? Begins as
+    `answer_messages` does, so that the context is not read again."""
+    return (Message.about([_passages(context)], support_question(question, answer)),)
 
 
 #: A question, its answer, a question that follows it, and that question written so that it stands alone.
@@ -145,8 +145,8 @@ _WHOLE = (
 )
 
 
-def whole_turns(exchanges: Sequence[tuple[str, str]], typed: str) -> tuple[Turn, ...]:
-    """Return the prompt that makes a question of a conversation whole (not in the papers). Examples stand before it as turns.
+def rewrite_messages(exchanges: Sequence[tuple[str, str]], typed: str) -> tuple[Message, ...]:
+    """Return the prompt that makes a question of a conversation whole (not in the papers). Examples stand before it as messages.
 
     exchanges: the questions before it, each with its answer ("" without one), in their order.
     """
@@ -155,11 +155,11 @@ def whole_turns(exchanges: Sequence[tuple[str, str]], typed: str) -> tuple[Turn,
         "'he', 'it', 'there' or 'that' by the names they stand for, and add what is left out. Keep its other words and its "
         "language. A question that can be understood alone stays as it is. Do not answer it.\n\n"
     )
-    turns = []
+    messages = []
     for question, answer, follow_up, whole in _WHOLE:
-        turns += [Turn("user", asked + _followed([(question, answer)], follow_up)), Turn("assistant", whole)]
+        messages += [Message("user", asked + _followed([(question, answer)], follow_up)), Message("assistant", whole)]
         asked = ""
-    return *turns, Turn("user", _followed(exchanges, typed))
+    return *messages, Message("user", _followed(exchanges, typed))
 
 
 def _followed(exchanges: Sequence[tuple[str, str]], typed: str) -> str:
@@ -167,7 +167,7 @@ def _followed(exchanges: Sequence[tuple[str, str]], typed: str) -> str:
     return "\n".join([*lines, f"Follow-up question: {typed}"])
 
 
-def _filled(template: str, context: Sequence[str], question: str) -> Turn:
+def _filled(template: str, context: Sequence[str], question: str) -> Message:
     values = {"context": BETWEEN.join(context), "input": question, "all_classes": ""}
     parts: list[str] = []
     context_ends = 0  # as a number of parts
@@ -176,16 +176,16 @@ def _filled(template: str, context: Sequence[str], question: str) -> Turn:
         parts.append(values[field] if field else "")
         if field == "context" and not context_ends:
             context_ends = len(parts)
-    return Turn.about(parts[:context_ends], "".join(parts[context_ends:]))
+    return Message.about(parts[:context_ends], "".join(parts[context_ends:]))
 
 
 def _passages(context: Sequence[str]) -> str:
     return f"Answer the question from the passages below.\n\nPassages:\n{BETWEEN.join(context)}\n\n"
 
 
-def _asked(context: Sequence[str], question: str, form: str) -> Turn:
+def _asked(context: Sequence[str], question: str, form: str) -> Message:
     asked = f"Answer the question from these passages and from nothing else. {form}\n\nQuestion: {question}"
-    return Turn.about([_passages(context)], asked)
+    return Message.about([_passages(context)], asked)
 
 
 def support_question(question: str, answer: str, texts: str = "passages") -> str:

@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 SELECT = "chunks for the large model"
 
 _NEAREST = 3  # chunks that a listener learns of at once
-_STRANGERS = 100  # chunks of other text with the same score, after which no copy is looked for: reading them takes time
+_MOST_OTHERS = 100  # chunks of other text with the same score, after which no copy is looked for: reading them takes time
 _SAME = 1e-5  # the relative difference up to which two scores count as equal: copies may differ by rounding
 
 
-def lost(scores: NDArray[np.float32]) -> tuple[str, ...]:
+def no_match_warning(scores: NDArray[np.float32]) -> tuple[str, ...]:
     """Return a warning where every score is 0, so that a selection means nothing.
 
     Of two chunks it says nothing: BM25 gives 0 for a word that stands in half of the chunks.
@@ -43,7 +43,7 @@ def whole_chunks(corpus: Corpus, positions: Iterable[int]) -> tuple[Passage, ...
     return tuple(corpus.chunks[position] for position in positions)
 
 
-def distinct(corpus: Corpus, scores: NDArray[np.float32], n: int) -> dict[int, tuple[int, ...]]:
+def top_unique_chunks(corpus: Corpus, scores: NDArray[np.float32], n: int) -> dict[int, tuple[int, ...]]:
     """Return the positions of the `n` best chunks of different text, best first, each with the positions of its copies.
 
     scores: (n_chunks,). Copies are chunks of the same words, whatever white space is between them, in one file or in several.
@@ -57,7 +57,7 @@ def distinct(corpus: Corpus, scores: NDArray[np.float32], n: int) -> dict[int, t
     for position in best(scores, None):
         score = float(scores[position])
         full = len(found) == n
-        if full and (last == 0 or score < last - _SAME * abs(last) or strangers == _STRANGERS):
+        if full and (last == 0 or score < last - _SAME * abs(last) or strangers == _MOST_OTHERS):
             break
         text = " ".join(corpus.chunks[position].text.split())
         if text in found:
@@ -79,15 +79,16 @@ def backward_scores(question: str, tools: Tools) -> NDArray[np.float32]:
     return scores
 
 
-def foreign(part: str, languages: Sequence[str], chunks: Iterable[Passage]) -> tuple[str, ...]:
+def language_warning(part: str, languages: Sequence[str], chunks: Iterable[Passage]) -> tuple[str, ...]:
     """Return a warning where chunks are in other languages than those that a part was trained on, if these are known."""
     strange = sorted({chunk.document.language for chunk in chunks} - {*languages, ""}) if languages else []
     return (f"{part} was trained on {', '.join(languages)}, not on {', '.join(strange)}",) if strange else ()
 
 
 def matching(corpus: Corpus, scores: NDArray[np.float32], n: int) -> dict[int, tuple[int, ...]]:
-    """Return what `distinct` returns, without chunks of score 0: of a document with more than `n` chunks, unless all score 0."""
-    found = distinct(corpus, scores, n)
+    """Return what `top_unique_chunks` returns, without chunks of score 0: of a document with more than `n` chunks, unless all
+    score 0."""
+    found = top_unique_chunks(corpus, scores, n)
     scoring = {position: copies for position, copies in found.items() if scores[position] > 0}
     return scoring if scoring and n < len(scores) else found
 
@@ -135,10 +136,10 @@ class ChunkMethod(Method):
         """The number of chunks that are selected, if the document has so many."""
         return self.select * (1 + self.more)
 
-    def plan(self, n_chunks: int) -> list[str]:
-        return [f"{self.n_read(n_chunks)} to select"]
+    def steps(self, n_chunks: int) -> list[str]:
+        return [f"{self.n_context_chunks(n_chunks)} to select"]
 
-    def n_read(self, n_chunks: int) -> int:
+    def n_context_chunks(self, n_chunks: int) -> int:
         return min(self.n_selected, n_chunks)
 
     def with_more(self, more: int) -> Method | None:
@@ -149,7 +150,7 @@ class ChunkMethod(Method):
 
         scores: float32 (n_chunks,).
         """
-        return distinct(corpus, scores, self.n_selected)
+        return top_unique_chunks(corpus, scores, self.n_selected)
 
     def combined(self, question: str, backward: Array, tools: Tools) -> Array:
         """Return float32 (n_chunks,): the scores that rank the chunks in `select_by_question`."""
@@ -166,5 +167,5 @@ class ChunkMethod(Method):
             scores=replace(Scores.zero(len(backward)), backward=backward, combined=combined),
             selection=Selection(best, whole_chunks(tools.corpus, sorted(best))),
             stages=(Stage("recall", watch.seconds),),
-            warnings=lost(backward),
+            warnings=no_match_warning(backward),
         )

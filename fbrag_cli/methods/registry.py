@@ -23,9 +23,10 @@ from fbrag_cli.methods.fb_rag.vanilla import Vanilla
 from fbrag_cli.methods.fit_rag.method import FitRag
 from fbrag_cli.methods.method import Method
 from fbrag_cli.methods.r2ag.method import R2Ag
+from fbrag_cli.query import DEFAULT_RETRIEVER
 from fbrag_cli.settings import Setting, settings_of
 from fbrag_cli.storage.files import read_small
-from fbrag_cli.text.near import suggestion
+from fbrag_cli.text.suggest import suggestion
 
 METHODS: list[type[Method]] = [
     ClosedBook,
@@ -102,7 +103,7 @@ def resolved(*layers: Mapping[str, Any]) -> dict[str, Any]:
             name = PLAIN  # the method sets aside the preset of a layer before
         after |= layer
     found = {**before, **PRESETS.get(name, {}), **after}
-    if name == "fast" and found.get("retriever", "bm25") != "bm25" and "window_weight" not in after:
+    if name == "fast" and found.get("retriever", DEFAULT_RETRIEVER) != DEFAULT_RETRIEVER and "window_weight" not in after:
         del found["window_weight"]  # only BM25 has windows to weigh
     kind = find_method(found.setdefault("method", DEFAULT))
     for given in [name for name, value in (layers[-1] if layers else {}).items() if value is not None]:
@@ -158,6 +159,6 @@ def reading_more(method: Method, more: int) -> Method:
     if not more:
         return method
     if (larger := method.with_more(more)) is None:
-        what = "the whole document" if method.n_read(1) else "no document"
+        what = "the whole document" if method.n_context_chunks(1) else "no document"
         raise FbragError("usage", f"--more: {method.name} reads {what} anyway", "leave out --more, or --method")
     return larger

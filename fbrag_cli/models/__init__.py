@@ -1,1 +1,1 @@
-"""Models: the catalogue, the store of files, their checks and downloads. Nothing here loads a model."""
+"""Models: the catalog, the store of files, their checks and downloads. Nothing here loads a model."""

@@ -1,4 +1,4 @@
-"""Which models fit a machine, and which pair of the catalogue suits it best.
+"""Which models fit a machine, and which pair of the catalog suits it best.
 
 This is arithmetic on the sizes of files, KV cells and states, and on the number of cores. No answer was measured for it.
 """
@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from fbrag_cli.errors import FbragError
 from fbrag_cli.limits import total_memory
-from fbrag_cli.models.catalogue import Catalogue, ModelEntry, Pair
-from fbrag_cli.text.printable import byte_size, counted
+from fbrag_cli.models.catalog import Catalog, ModelEntry, Pair
+from fbrag_cli.text.printable import byte_size, plural
 
 # Tokens of context and sequences that a question needs at most by default. Small: 20 chunks, 5 samples and 4 copies of states.
 # Large: 10 chunks, the answer, its check, and 4 copies.
@@ -108,9 +108,9 @@ def _suits(pair: Pair, machine: Machine) -> bool:
     return pair.only != "gpu" and machine.fits(pair_bytes(pair)) and not slow
 
 
-def suggested(catalogue: Catalogue, machine: Machine) -> Pair:
+def suggested(catalog: Catalog, machine: Machine) -> Pair:
     """Return the largest pair that suits the machine, the default pair where no other does."""
-    return next((pair for pair in reversed(catalogue.pairs) if _suits(pair, machine)), catalogue.default)
+    return next((pair for pair in reversed(catalog.pairs) if _suits(pair, machine)), catalog.default)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,27 +125,27 @@ class Advice:
         return tuple(role for role, entry in (("small", self.pair.small), ("large", self.pair.large)) if entry.id == name)
 
 
-def advise(catalogue: Catalogue) -> Advice:
+def advise(catalog: Catalog) -> Advice:
     """Return the advice for this machine."""
     machine = this_machine()
-    return Advice(machine, suggested(catalogue, machine))
+    return Advice(machine, suggested(catalog, machine))
 
 
-def described(pair: Pair) -> str:
+def pair_text(pair: Pair) -> str:
     """Describe a pair in words: models, size and memory."""
     small, large = pair.small.id, pair.large.id
     names = f"{small} for both" if small == large else f"{small} (small) and {large} (large)"
-    return f"{counted(len(pair.models), 'model')}, {byte_size(pair.bytes)}: {names}; {byte_size(pair_bytes(pair))} of memory"
+    return f"{plural(len(pair.models), 'model')}, {byte_size(pair.bytes)}: {names}; {byte_size(pair_bytes(pair))} of memory"
 
 
-def promised(pair: Pair, catalogue: Catalogue) -> str:
+def speed_sentence(pair: Pair, catalog: Catalog) -> str:
     """Return in words how many answers of a pair are right."""
-    return _DEFAULT_RIGHT if pair.models == catalogue.default.models else "its answers were not measured here"
+    return _DEFAULT_RIGHT if pair.models == catalog.default.models else "its answers were not measured here"
 
 
-def first_run(names: Sequence[str], catalogue: Catalogue) -> str:
+def first_run(names: Sequence[str], catalog: Catalog) -> str:
     """Return the question whether to download these models."""
-    size, default = byte_size(sum(catalogue.models[name].bytes for name in names)), catalogue.default
+    size, default = byte_size(sum(catalog.models[name].bytes for name in names)), catalog.default
     if {*names} != {entry.id for entry in default.models}:
         return f"first run: download {', '.join(names)} ({size})?"
-    return f"first run: download the default model ({size}, {promised(default, catalogue)})?"
+    return f"first run: download the default model ({size}, {speed_sentence(default, catalog)})?"

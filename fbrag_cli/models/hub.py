@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import quote, urlsplit
 
-from fbrag_cli.models.part import PartFile, SourceFailedError
+from fbrag_cli.models.part import PartialDownload, SourceFailedError
 
 if TYPE_CHECKING:
     import httpx2
@@ -44,7 +44,7 @@ class HubSource:
     def plan(self, environ: Mapping[str, str]) -> Iterator[str]:
         yield f"  {self._url(environ)}"
 
-    def fetch(self, part: PartFile, folder: Path, environ: Mapping[str, str], patience: float) -> str | None:
+    def fetch(self, part: PartialDownload, folder: Path, environ: Mapping[str, str], patience: float) -> str | None:
         import httpx2
 
         url = self._url(environ)
@@ -85,7 +85,7 @@ class UrlSource:
     def plan(self, environ: Mapping[str, str]) -> Iterator[str]:
         yield f"  {self.url}"
 
-    def fetch(self, part: PartFile, folder: Path, environ: Mapping[str, str], patience: float) -> str | None:
+    def fetch(self, part: PartialDownload, folder: Path, environ: Mapping[str, str], patience: float) -> str | None:
         _stream(self.url, part)
         return None
 
@@ -123,7 +123,7 @@ def _within(seconds: float, call: Callable[[], T]) -> T:
 # -- bytes -----------------------------------------------------------------------------------------------------------------------
 
 
-def _stream(url: str, part: PartFile, token: str | None = None) -> None:
+def _stream(url: str, part: PartialDownload, token: str | None = None) -> None:
     """Fetch the missing bytes of `part` from `url`. The caller checks their SHA-256.
 
     token: of the hub. Raises SourceFailedError; FbragError `disk_full`.
@@ -147,7 +147,7 @@ def _stream(url: str, part: PartFile, token: str | None = None) -> None:
                 time.sleep(_WAIT_SECONDS * 2 ** (failures - 1))
 
 
-def _attempt(client: httpx2.Client, url: str, part: PartFile) -> None:
+def _attempt(client: httpx2.Client, url: str, part: PartialDownload) -> None:
     with client.stream("GET", url, headers={"Range": f"bytes={part.size}-"} if part.size else {}) as response:
         if response.status_code in (200, 416):  # the whole file, or no more bytes than `part` has: begin again
             part.cut(0)

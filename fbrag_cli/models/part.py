@@ -26,7 +26,7 @@ class SourceFailedError(Exception):
     """A source cannot provide the file, so the next one is tried. The message is one line."""
 
 
-class PartFile:
+class PartialDownload:
     """The file `path`.part. It continues where an earlier attempt stopped, from any source.
 
     name: name of the model, for progress and errors. limit: bytes of the whole file, None until a source reports it.
@@ -170,7 +170,7 @@ class ModelSource(Protocol):
         """Yield lines for a person who fetches the file on another machine."""
         ...
 
-    def fetch(self, part: PartFile, folder: Path, environ: Mapping[str, str], patience: float) -> str | None:
+    def fetch(self, part: PartialDownload, folder: Path, environ: Mapping[str, str], patience: float) -> str | None:
         """Complete `part`. Return the SHA-256 (hex) that the source gives for the file, None if it gives none.
 
         folder: folder for temporary downloads, deleted afterwards. patience: seconds until a hub must answer.

@@ -12,9 +12,9 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from fbrag_cli.errors import FbragError
-from fbrag_cli.models.catalogue import Catalogue, ModelEntry, load_catalogue
+from fbrag_cli.models.catalog import Catalog, ModelEntry, load_catalog
 from fbrag_cli.models.hub import HubSource, UrlSource
-from fbrag_cli.models.part import ModelSource, PartFile, SourceFailedError
+from fbrag_cli.models.part import ModelSource, PartialDownload, SourceFailedError
 from fbrag_cli.models.store import ELSEWHERE, PULL_FOLDER, ModelFile, Note, check, closest_hint, file_name, read_note, write_note
 from fbrag_cli.progress import Event, Progress, silent
 from fbrag_cli.storage.files import not_writable
@@ -29,7 +29,7 @@ class Download:
     """A model to pull.
 
     file: its name in the store. sha256: hex, None where only the source knows it. origin: what the user asked for, without
-    passwords. entry: None for a model outside the catalogue.
+    passwords. entry: None for a model outside the catalog.
     """
 
     file: str
@@ -55,9 +55,9 @@ class Download:
 
 
 def pull_all(names: Sequence[str], store: Path, progress: Progress = silent) -> None:
-    """Fetch models of the catalogue into `store`. Raises FbragError as `pull`."""
+    """Fetch models of the catalog into `store`. Raises FbragError as `pull`."""
     for name in names:
-        pull(read_spec(name, load_catalogue()), store, progress=progress, offline=False, environ=os.environ)
+        pull(read_spec(name, load_catalog()), store, progress=progress, offline=False, environ=os.environ)
 
 
 def pull(download: Download, store: Path, *, progress: Progress, offline: bool, environ: Mapping[str, str]) -> ModelFile:
@@ -78,7 +78,7 @@ def pull(download: Download, store: Path, *, progress: Progress, offline: bool, 
         if (present := _present(download, path, progress)) is not None:  # another process was faster
             return present
         progress(Event("download", "start", 0, download.bytes or 0, download.name))
-        part = PartFile(path, download.name, download.bytes, progress, download.sha256)
+        part = PartialDownload(path, download.name, download.bytes, progress, download.sha256)
         try:
             digest = _fetch_any(download, part, folder, environ)
             part.become(path)
@@ -90,8 +90,8 @@ def pull(download: Download, store: Path, *, progress: Progress, offline: bool, 
     return ModelFile(download.name, path, digest, download.entry)
 
 
-def read_spec(spec: str, catalogue: Catalogue, sha256: str | None = None) -> Download:
-    """Return the model to pull for a name of the catalogue, `hf:ORG/REPO[@REVISION]/FILE`, or a URL.
+def read_spec(spec: str, catalog: Catalog, sha256: str | None = None) -> Download:
+    """Return the model to pull for a name of the catalog, `hf:ORG/REPO[@REVISION]/FILE`, or a URL.
 
     sha256: the expected one (hex); a URL needs it. Raises FbragError `usage`, `model_missing` (no such name).
     """
@@ -102,19 +102,19 @@ def read_spec(spec: str, catalogue: Catalogue, sha256: str | None = None) -> Dow
     elsewhere = spec.startswith(ELSEWHERE)
     if elsewhere and not file_name(spec):
         raise FbragError("usage", "this address names no file", "fbrag models pull hf:ORG/REPO/FILE.gguf")
-    entry = catalogue.find(file_name(spec) if elsewhere else spec)
+    entry = catalog.find(file_name(spec) if elsewhere else spec)
     if entry and sha256 not in (None, entry.sha256):
-        raise FbragError("usage", f"{entry.id} has the SHA-256 {entry.sha256}", "leave --sha256 away: the catalogue has it")
+        raise FbragError("usage", f"{entry.id} has the SHA-256 {entry.sha256}", "leave --sha256 away: the catalog has it")
     if elsewhere:
         source, origin = _own_source(spec, pinned=bool(entry or sha256))
         return Download(entry.file if entry else file_name(spec), (source,), origin, entry.sha256 if entry else sha256, entry)
     if entry is None:
-        raise FbragError("model_missing", f"there is no model {spec}", closest_hint(spec, catalogue))
+        raise FbragError("model_missing", f"there is no model {spec}", closest_hint(spec, catalog))
     return Download(entry.file, entry.sources, entry.id, entry.sha256, entry)
 
 
 def _own_source(spec: str, *, pinned: bool) -> tuple[ModelSource, str]:
-    """Return the source for a spec outside the catalogue, and the spec without passwords."""
+    """Return the source for a spec outside the catalog, and the spec without passwords."""
     if spec.startswith("hf:"):
         found = re.fullmatch(r"hf:/{0,2}(\w[\w.-]*/\w[\w.-]*)(?:@([^/]+))?/([^?#]+)", spec)
         if not found:
@@ -184,7 +184,7 @@ def _alone(download: Download, store: Path, progress: Progress) -> Iterator[Path
 # -- fetching ----------------------------------------------------------------------------------------------------------------
 
 
-def _fetch_any(download: Download, part: PartFile, folder: Path, environ: Mapping[str, str]) -> str:
+def _fetch_any(download: Download, part: PartialDownload, folder: Path, environ: Mapping[str, str]) -> str:
     """Complete `part` from the first source that can, and return its SHA-256 (hex)."""
     failures: list[str] = []
     came_wrong = False

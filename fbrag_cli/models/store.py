@@ -15,17 +15,17 @@ from urllib.parse import urlsplit
 
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.server.address import LOCAL
-from fbrag_cli.models.catalogue import Catalogue, ModelEntry
+from fbrag_cli.models.catalog import Catalog, ModelEntry
 from fbrag_cli.models.part import MAGIC
 from fbrag_cli.progress import Event, Progress, silent
-from fbrag_cli.storage.files import read_small, sha256_of, whole_file
-from fbrag_cli.text.near import closest
+from fbrag_cli.storage.files import on_disk, read_small, sha256_of, whole_file
 from fbrag_cli.text.printable import byte_size
+from fbrag_cli.text.suggest import closest
 
 #: The folder of the store where pulls keep their locks and unfinished wheels.
 PULL_FOLDER = ".pull"
 
-#: The beginnings of names of models outside the catalogue.
+#: The beginnings of names of models outside the catalog.
 ELSEWHERE = ("hf:", "https:", "http:")
 
 _A_SERVER = re.compile("ollama|lm[-_ ]?studio|llama[-_.]?(server|cpp)", re.IGNORECASE)
@@ -35,7 +35,7 @@ State = Literal["installed", "unverified", "corrupt size", "missing"]
 
 @dataclass(frozen=True, slots=True)
 class ModelFile:
-    """A model file to load. sha256: hex, None where it was never computed. entry: None for a model outside the catalogue."""
+    """A model file to load. sha256: hex, None where it was never computed. entry: None for a model outside the catalog."""
 
     name: str
     path: Path
@@ -61,8 +61,8 @@ class ModelFile:
 class StoredModel:
     """A model of the store, described without reading its file.
 
-    bytes: its size on the disk; the catalogue's where the file is missing. state: "installed" (verified, and not changed since),
-    "unverified" (not hashed since it changed), "corrupt size" (not the catalogue's number of bytes) or "missing".
+    bytes: its size on the disk; the catalog's where the file is missing. state: "installed" (verified, and not changed since),
+    "unverified" (not hashed since it changed), "corrupt size" (not the catalog's number of bytes) or "missing".
     """
 
     name: str
@@ -76,30 +76,30 @@ class StoredModel:
 # -- names -----------------------------------------------------------------------------------------------------------------
 
 
-def resolve(name_or_path: str, store: Path, catalogue: Catalogue) -> ModelFile:
-    """Return the model with a name of the catalogue, a file name of `store` (with or without .gguf), or a path to a GGUF file.
+def resolve(name_or_path: str, store: Path, catalog: Catalog) -> ModelFile:
+    """Return the model with a name of the catalog, a file name of `store` (with or without .gguf), or a path to a GGUF file.
 
     A file of the store is checked, and hashed only if it changed since its last check.
     Raises FbragError `model_missing` or `model_corrupt`; its hint is the command that helps.
     """
-    path = locate(name_or_path, store, catalogue)
+    path = locate(name_or_path, store, catalog)
     if path is None:
-        raise _missing(name_or_path, store, catalogue)
+        raise _missing(name_or_path, store, catalog)
     if path.parent != store:
         check_magic(path, path.name, "name a GGUF file")
         return ModelFile(path.stem, path, None, None)
-    entry = catalogue.find(path.name)
+    entry = catalog.find(path.name)
     return ModelFile(entry.id if entry else path.stem, path, check(path, entry), entry)
 
 
-def locate(name_or_path: str, store: Path, catalogue: Catalogue) -> Path | None:
+def locate(name_or_path: str, store: Path, catalog: Catalog) -> Path | None:
     """Return the file for a name or path, None if there is none. A file of the store has `store` as its parent."""
-    entry = catalogue.find(name_or_path)
+    entry = catalog.find(name_or_path)
     file = entry.file if entry else file_name(name_or_path)
     for path in (store / file, store / f"{file}.gguf") if file else ():
         if os.path.isfile(path):
             return path
-    path = Path(os.path.expanduser(name_or_path))
+    path = Path(on_disk(os.path.expanduser(name_or_path)))
     if (entry and name_or_path != entry.file) or not os.path.isfile(path):
         return None
     return store / path.name if path.absolute().parent == store else path
@@ -118,8 +118,8 @@ def file_name(spec: str) -> str:
     return f"{stem}.gguf" if stem else ""
 
 
-def _missing(name: str, store: Path, catalogue: Catalogue) -> FbragError:
-    if entry := catalogue.find(name):
+def _missing(name: str, store: Path, catalog: Catalog) -> FbragError:
+    if entry := catalog.find(name):
         what = f"the model {entry.id} ({byte_size(entry.bytes)}) is not in {store}"
         return FbragError("model_missing", what, f"fbrag models pull {entry.id}")
     if name.startswith(ELSEWHERE):
@@ -129,24 +129,24 @@ def _missing(name: str, store: Path, catalogue: Catalogue) -> FbragError:
         return FbragError("model_missing", f"there is no model {name}", hint)
     if Path(name).name != name or os.path.isdir(name):
         return FbragError("model_missing", f"{name} is not a file", "name a GGUF file, or a name of: fbrag models list --all")
-    here = [model.name for model in installed(store, catalogue)]
-    return FbragError("model_missing", f"there is no model {name}", closest_hint(name, catalogue, here))
+    here = [model.name for model in installed(store, catalog)]
+    return FbragError("model_missing", f"there is no model {name}", closest_hint(name, catalog, here))
 
 
-def closest_hint(name: str, catalogue: Catalogue, here: Sequence[str] = ()) -> str:
+def closest_hint(name: str, catalog: Catalog, here: Sequence[str] = ()) -> str:
     """Return a hint with the name most like a misspelled one. here: names of models in the store."""
-    if not (near := closest(name, [*here, *catalogue.models])):
+    if not (near := closest(name, [*here, *catalog.models])):
         return "fbrag models list --all"
     return f"did you mean {near}?" + ("" if near in here else f" fbrag models pull {near}")
 
 
-def installed(store: Path, catalogue: Catalogue) -> tuple[StoredModel, ...]:
-    """Return the models of `store`: those of the catalogue in its order, then others by name. Reads no model file."""
+def installed(store: Path, catalog: Catalog) -> tuple[StoredModel, ...]:
+    """Return the models of `store`: those of the catalog in its order, then others by name. Reads no model file."""
     if not os.path.isdir(store):
         return ()
-    order = {entry.file: place for place, entry in enumerate(catalogue.models.values())}
+    order = {entry.file: place for place, entry in enumerate(catalog.models.values())}
     paths = sorted(store.glob("*.gguf"), key=lambda path: (order.get(path.name, len(order)), path.name))
-    return tuple(describe(path, catalogue.find(path.name)) for path in paths)
+    return tuple(describe(path, catalog.find(path.name)) for path in paths)
 
 
 def describe(path: Path, entry: ModelEntry | None) -> StoredModel:
@@ -163,21 +163,21 @@ def describe(path: Path, entry: ModelEntry | None) -> StoredModel:
     return StoredModel(name, path, size, digest, entry, "installed" if right else "unverified")
 
 
-def stored_path(name: str, store: Path, catalogue: Catalogue) -> Path:
+def stored_path(name: str, store: Path, catalog: Catalog) -> Path:
     """Return the file of a model of `store`. Raises FbragError `model_missing`."""
-    path = locate(name, store, catalogue)
+    path = locate(name, store, catalog)
     if path is None or path.parent != store:
-        raise _missing(name, store, catalogue)
+        raise _missing(name, store, catalog)
     return path
 
 
-def remove(name: str, store: Path, catalogue: Catalogue) -> int:
+def remove(name: str, store: Path, catalog: Catalog) -> int:
     """Delete a model of `store`, and the remains of an interrupted pull. Returns the bytes freed.
 
     Raises FbragError `model_missing` if the store has nothing of that name; a file outside the store is never deleted. Raises
     `output` if a file cannot be deleted.
     """
-    paths = files_of(name, store, catalogue)
+    paths = files_of(name, store, catalog)
     freed = sum(path.lstat().st_size for path in paths)
     try:
         for path in paths:
@@ -188,18 +188,18 @@ def remove(name: str, store: Path, catalogue: Catalogue) -> int:
     return freed
 
 
-def files_of(name: str, store: Path, catalogue: Catalogue) -> tuple[Path, ...]:
+def files_of(name: str, store: Path, catalog: Catalog) -> tuple[Path, ...]:
     """Return the files that `remove` deletes. Raises FbragError `model_missing` if there are none."""
-    entry = catalogue.find(name)
+    entry = catalog.find(name)
     if not (file := entry.file if entry else file_name(name)):
-        raise _missing(name, store, catalogue)
+        raise _missing(name, store, catalog)
     file = file.removesuffix(".gguf") + ".gguf"
     places = [store / (file + suffix) for suffix in ("", ".json", ".part")]
     if os.path.isdir(unfinished := store / PULL_FOLDER / file):  # False, too, for a name that is too long for a file
         places += unfinished.glob("*.whl")
     paths = tuple(path for path in places if os.path.isfile(path) or os.path.islink(path))
     if not paths:
-        raise _missing(name, store, catalogue)
+        raise _missing(name, store, catalog)
     return paths
 
 
@@ -231,7 +231,7 @@ def check(path: Path, entry: ModelEntry | None, *, again: bool = False, progress
     """Check the first bytes, the size and the SHA-256 of a file of the store. Returns the SHA-256 (hex).
 
     A file whose size and times of change are those of its last check is not hashed, unless `again`. For a file that is neither
-    in the catalogue nor from a pull there is no SHA-256 to compare with: the result is that of an earlier check, or None.
+    in the catalog nor from a pull there is no SHA-256 to compare with: the result is that of an earlier check, or None.
     progress: stage "verify", in bytes. Raises FbragError `model_corrupt`, or `model_missing` if it cannot be read.
     """
     name = entry.id if entry else path.stem

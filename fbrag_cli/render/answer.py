@@ -10,7 +10,7 @@ from fbrag_cli.citations import Claim
 from fbrag_cli.corpus import Passage
 from fbrag_cli.render.passages import also_in, scored
 from fbrag_cli.text.languages import detect, sentence, stop_words
-from fbrag_cli.text.printable import counted, one_line, printable
+from fbrag_cli.text.printable import one_line, plural, printable
 from fbrag_cli.text.spans import Span
 from fbrag_cli.text.words import word_spans
 from fbrag_cli.trace import Trace
@@ -55,27 +55,28 @@ class Source:
 class Answer:
     """What is shown of a Trace.
 
-    declined: whether the document does not say. absent: says which words of the question stand nowhere; "" without any. head:
-    stands before an unsure answer, else "". said: the answer in full, printable. claims: its sentences, with numbers of sources.
-    heading: of `sources`, which stand in the order of their numbers, or of their ranks before the answer. own_knowledge: whether
-    no text of the document was read. looks: what the samples answered, of an unsure answer. proposed: the model's answer where
-    the document does not say. unproved: whether no sentence shows the answer. unseen: its words that stand in no source.
-    grounds: what it rests on, a few words each. cut: says that it was cut at its length limit, else "".
+    declined: whether the document does not say. missing_terms: says which words of the question stand nowhere; "" without any.
+    head: stands before an unsure answer, else "". text: the answer in full, printable. claims: its sentences, with numbers of
+    sources. heading: of `sources`, which stand in the order of their numbers, or of their ranks before the answer. own_knowledge:
+    whether no text of the document was read. sample_answers: what the samples answered, of an unsure answer. unsupported_answer:
+    the model's answer where the document does not say. uncited: whether no sentence shows the answer. unsupported_terms: its
+    words that stand in no source. grounds: what it rests on, a few words each. cut: says that it was cut at its length limit,
+    else "".
     """
 
     question: str
     declined: bool
-    absent: str
+    missing_terms: str
     head: str
-    said: str
+    text: str
     claims: tuple[Claim, ...]
     heading: str
     sources: tuple[Source, ...]
     own_knowledge: bool
-    looks: str
-    proposed: str
-    unproved: bool
-    unseen: tuple[str, ...]
+    sample_answers: str
+    unsupported_answer: str
+    uncited: bool
+    unsupported_terms: tuple[str, ...]
     grounds: tuple[str, ...]
     cut: str
 
@@ -84,10 +85,10 @@ class Answer:
         """Yield the answer in pieces, which end with sentences, each with the numbers of the sources that show it."""
         at = 0
         for claim in self.claims:
-            yield self.said[at : claim.end], claim.sources
+            yield self.text[at : claim.end], claim.sources
             at = claim.end
-        if at < len(self.said):
-            yield self.said[at:], ()
+        if at < len(self.text):
+            yield self.text[at:], ()
 
     @property
     def cited(self) -> tuple[int, ...]:
@@ -101,21 +102,21 @@ class Answer:
         """
         if self.own_knowledge:
             yield f"The answer is {OWN_KNOWLEDGE}."
-        if self.looks:
-            yield f"The looks ahead said: {self.looks}"
-        if self.proposed:
-            yield f"Proposed, but not shown by the chunks: {one_line(self.proposed, _PROPOSED)}{anyway}"
-        if sources and self.unproved:
+        if self.sample_answers:
+            yield f"The looks ahead said: {self.sample_answers}"
+        if self.unsupported_answer:
+            yield f"Proposed, but not shown by the chunks: {one_line(self.unsupported_answer, _PROPOSED)}{anyway}"
+        if sources and self.uncited:
             yield UNPROVED
-        if sources and self.unseen:
-            yield f"in no source: {_first(self.unseen)}"
+        if sources and self.unsupported_terms:
+            yield f"in no source: {_first(self.unsupported_terms)}"
 
 
 def answer_of(trace: Trace) -> Answer:
     """Return what is shown of a trace, with an answer or before it has one."""
     cited, declined = trace.citations, trace.status == "not_found"
     # Sources are counted in the order in which the answer cites them.
-    ranks = range(1, len(cited.shown) + 1)
+    ranks = range(1, len(cited.evidence) + 1)
     named = list(dict.fromkeys(rank for claim in cited.claims for rank in claim.sources))
     order = [*named, *(rank for rank in ranks if rank not in named)]
     numbers = {rank: number for number, rank in enumerate(order, 1)}
@@ -135,27 +136,27 @@ def answer_of(trace: Trace) -> Answer:
             number=None if trace.status == "retrieved" else numbers[rank],
             score=_score(trace, passage),
             also_in=also_in(trace, passage),
-            sentence=cited.shown[rank - 1].sentence,
-            marks=cited.shown[rank - 1].marks,
+            sentence=cited.evidence[rank - 1].sentence,
+            marks=cited.evidence[rank - 1].marks,
             shows=shows(rank),
         )
         for rank in order
     ]
-    heading = "Selected chunks" if trace.status == "retrieved" else "Closest" if declined or cited.unproved else "Sources"
+    heading = "Selected chunks" if trace.status == "retrieved" else "Closest" if declined or cited.uncited else "Sources"
     return Answer(
         question=trace.question,
         declined=declined,
-        absent=_absent(trace),
-        head=f"{sentence(_asked_in(trace.question), 'not_sure')} " if trace.verdict.unsure else "",
-        said=said_of(trace),
+        missing_terms=_absent(trace),
+        head=f"{sentence(_asked_in(trace.question), 'not_sure')} " if trace.verdict.low_confidence else "",
+        text=said_of(trace),
         claims=tuple(replace(each, sources=tuple(numbers[rank] for rank in each.sources)) for each in cited.claims),
         heading=heading,
         sources=tuple(sources),
         own_knowledge=not trace.from_document,
-        looks=_looks(trace) if trace.verdict.unsure else "",
-        proposed=(trace.answer or "") if declined else "",
-        unproved=cited.unproved,
-        unseen=cited.unseen,
+        sample_answers=_looks(trace) if trace.verdict.low_confidence else "",
+        unsupported_answer=(trace.answer or "") if declined else "",
+        uncited=cited.uncited,
+        unsupported_terms=cited.unsupported_terms,
         grounds=tuple(_grounds(trace, len(named))),
         cut=f"Cut at its length limit of {trace.method.max_tokens} tokens." if trace.truncated else "",
     )
@@ -173,14 +174,14 @@ def agreement(trace: Trace) -> str:
     if trace.verdict.agreement is None:
         return ""
     n = len(trace.samples)
-    return f"{round(trace.verdict.agreement * n)} of {counted(n, 'sample')} agree"
+    return f"{round(trace.verdict.agreement * n)} of {plural(n, 'sample')} agree"
 
 
 def _grounds(trace: Trace, n_cited: int) -> Iterator[str]:
     """Yield what an answer rests on: the sources that show it, the samples that agree, the confidence."""
     if n_cited:
         yield f"shown by {'source' if n_cited == 1 else 'sources'} {', '.join(map(str, range(1, n_cited + 1)))}"
-    if trace.citations.unproved:
+    if trace.citations.uncited:
         yield UNPROVED
     if not trace.from_document:
         yield OWN_KNOWLEDGE
@@ -200,8 +201,8 @@ def _score(trace: Trace, passage: Passage) -> str:
 
 def _absent(trace: Trace) -> str:
     where = "document" if len(trace.corpus.documents) == 1 else "documents"
-    verb = "stands" if len(trace.absent) == 1 else "stand"
-    return f"{_first(trace.absent)} {verb} nowhere in the {where}" if trace.absent else ""
+    verb = "stands" if len(trace.missing_terms) == 1 else "stand"
+    return f"{_first(trace.missing_terms)} {verb} nowhere in the {where}" if trace.missing_terms else ""
 
 
 def _looks(trace: Trace) -> str:

@@ -15,8 +15,8 @@ from fbrag_cli.generation.build import versions
 from fbrag_cli.methods.registry import METHODS
 from fbrag_cli.progress import LABELS, Event
 from fbrag_cli.render.answer import Answer, answer_of
-from fbrag_cli.render.passages import copies, read_of
-from fbrag_cli.render.tables import beside, own_tables, records
+from fbrag_cli.render.passages import duplicates, read_of
+from fbrag_cli.render.tables import chunk_table, own_tables, records
 from fbrag_cli.retrieval.ranking import ranks
 from fbrag_cli.trace import Scores, Stage, Trace
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 #: Of every event but the last, which has the answer's.
 EVENT = "fbrag.event/1"
 
-_RAISED = 5  # chunks that an event names of a sample
+_BEST_MATCHES = 5  # chunks that the event of a sample names
 _OF_A_SENTENCE = ("page", "last_page", "section", "start_line", "end_line", "start_char", "end_char")
 
 
@@ -37,7 +37,8 @@ def answer(trace: Trace, *, memory_mb: float) -> dict[str, Any]:
     """Return `fbrag.answer/1`. memory_mb: the peak of this process.
 
     from_document: whether text of the document was read for the answer; if not, it is from the model's own knowledge.
-    unseen: words, names and numbers of the answer that stand in no source. absent: words of the question that stand in no chunk.
+    unsupported_terms: words, names and numbers of the answer that no source has. missing_terms: words of the question that no
+    chunk has.
     """
     found, shown = trace.status == "answered", answer_of(trace)
     return {
@@ -47,9 +48,9 @@ def answer(trace: Trace, *, memory_mb: float) -> dict[str, Any]:
         "answer": trace.answer if found else None,
         "unsupported_answer": None if found else trace.answer,
         "from_document": trace.from_document,
-        "absent": list(trace.absent),
+        "missing_terms": list(trace.missing_terms),
         "citations": citations(shown),
-        "unseen": list(shown.unseen),
+        "unsupported_terms": list(shown.unsupported_terms),
         **certainty(trace),
         "truncated": trace.truncated,
         "sources": sources(trace, shown),
@@ -61,12 +62,12 @@ def explanation(trace: Trace, *, memory_mb: float, found: Collection[int] | None
     """Return `fbrag.explanation/1`: every chunk with its scores, ranks and place, in document order.
 
     read: (start, end) of each part of a chunk that the large model reads, in characters of the document; empty if none is.
-    found: the positions of the chunks that hold the text of --find; None without one, and the chunks then have no key `found`.
+    found: the positions of the chunks that hold the text of --find; without one None, and no chunk has `contains_text`.
     """
     scores = trace.scores
     combined, backward, forward = map(ranks, (scores.combined, scores.backward, scores.forward))
-    selected, recalled, held = set(trace.selected), set(trace.recalled), set(found or ())
-    copy_of, read = {copy: position + 1 for copy, position in trace.selection.copy_of.items()}, read_of(trace)
+    selected, retrieved, held = set(trace.selected), set(trace.retrieved), set(found or ())
+    duplicate_of, read = {copy: position + 1 for copy, position in trace.selection.duplicate_of.items()}, read_of(trace)
     own = _beside(trace)
     return {
         "schema": "fbrag.explanation/1",
@@ -78,12 +79,12 @@ def explanation(trace: Trace, *, memory_mb: float, found: Collection[int] | None
                 "rank": combined[chunk.position],
                 "backward_rank": backward[chunk.position],
                 "forward_rank": forward[chunk.position],
-                "recalled": chunk.position in recalled,
+                "retrieved": chunk.position in retrieved,
                 "selected": chunk.position in selected,
                 "read": [[part.start, part.end] for part in read.get(chunk.position, ())],
-                "copy_of": copy_of.get(chunk.position),
+                "duplicate_of": duplicate_of.get(chunk.position),
                 **own.get(chunk.position, {}),
-                **({} if found is None else {"found": chunk.position in held}),
+                **({} if found is None else {"contains_text": chunk.position in held}),
             }
             for chunk in trace.corpus.chunks
         ],
@@ -100,8 +101,8 @@ def sources(trace: Trace, answer: Answer) -> list[dict[str, Any]]:
     """Return what the large model reads of the selected chunks: each whole, or a source for each part of it.
 
     id: its number in citations, as of `Source`, in whose order the sources stand; null before the answer. rank: among the
-    sources, best first. copies: the places of the same text in other chunks. sentence: the place of the one that shows the answer
-    best; null if there is none. highlights: (start, end) of words, in characters of the document.
+    sources, best first. duplicates: the places of the same text in other chunks. sentence: the place of the sentence that shows
+    the answer best; null if there is none. highlights: (start, end) of words, in characters of the document.
     """
     own = _beside(trace)
     return [
@@ -111,7 +112,7 @@ def sources(trace: Trace, answer: Answer) -> list[dict[str, Any]]:
             **place_of(source.passage),
             **_scores(trace, source.passage.position),
             **own.get(source.passage.position, {}),
-            "copies": [place_of(copy) for copy in copies(trace, source.passage)],
+            "duplicates": [place_of(copy) for copy in duplicates(trace, source.passage)],
             "text": source.passage.text,
             "sentence": source.sentence and _sentence(source.sentence),
             "highlights": [list(span) for span in source.marks],
@@ -141,35 +142,35 @@ def _shared(trace: Trace, memory_mb: float) -> dict[str, Any]:
             }
             for i, document in enumerate(trace.corpus.documents)
         ],
-        **facts(trace),
-        **dict.fromkeys(name for method in METHODS for name in method.tables),
+        **method_notes(trace),
+        **dict.fromkeys(name for method in METHODS for name in method.table_keys),
         **{table.name: [{"chunk": at + 1, **row} for at, row in records(table)] for table in own_tables(trace)},
         "method": settings(trace),
         "models": {role: asdict(info) for role, info in trace.models.items()},
         "stages": [_stage(stage) for stage in trace.stages],
         "cached": list(trace.cached),
-        "memory": {"ram_peak_mb": round(memory_mb), "vram_peak_mb": None},
+        "memory": {"ram_peak_mb": round(memory_mb)},
         "warnings": [*trace.warnings, *(warning for document in trace.corpus.documents for warning in document.warnings)],
         "seed": trace.method.seed,
         "versions": versions(),
     }
 
 
-def facts(trace: Trace) -> dict[str, str | None]:
+def method_notes(trace: Trace) -> dict[str, str | None]:
     """Return what the method says of its way; None for what only other methods say."""
-    return {name: trace.facts.get(name) for method in METHODS for name in method.facts}
+    return {name: trace.method_notes.get(name) for method in METHODS for name in method.note_keys}
 
 
 def _beside(trace: Trace) -> dict[int, dict[str, Any]]:
     """Return what the method says of single chunks, by their positions."""
-    table = beside(trace)
+    table = chunk_table(trace)
     return dict(records(table)) if table else {}
 
 
 def certainty(trace: Trace) -> dict[str, Any]:
-    """Return how sure the answer is: whether it is unsure, and the numbers by which that was decided."""
+    """Return how sure the answer is: whether confidence is low, and the numbers by which that was decided."""
     numbers = ("support", "agreement", "confidence")
-    return {"unsure": trace.verdict.unsure, **{name: _rounded(getattr(trace.verdict, name)) for name in numbers}}
+    return {"low_confidence": trace.verdict.low_confidence, **{name: _rounded(getattr(trace.verdict, name)) for name in numbers}}
 
 
 def settings(trace: Trace) -> dict[str, Any]:
@@ -201,10 +202,10 @@ def _scores(trace: Trace, position: int) -> dict[str, Any]:
     scores = trace.scores
     raised_by = int(scores.best_sample[position]) if scores.forward[position] > 0 else None
     return {
-        "backward": _rounded(scores.backward[position]),
-        "forward": _rounded(scores.forward[position]),
-        "combined": _rounded(scores.combined[position]),
-        "relative": None if scores.relative is None else _rounded(scores.relative[position]),
+        "backward_score": _rounded(scores.backward[position]),
+        "forward_score": _rounded(scores.forward[position]),
+        "score": _rounded(scores.combined[position]),
+        "relative_score": None if scores.relative is None else _rounded(scores.relative[position]),
         "best_sample": raised_by,
     }
 
@@ -216,7 +217,7 @@ def _stage(stage: Stage) -> dict[str, Any]:
             "prompt_tokens": stage.prompt_tokens,
             "cached_tokens": stage.cached_tokens,
             "generated_tokens": stage.generated_tokens,
-            "thought_tokens": stage.thought_tokens,
+            "reasoning_tokens": stage.reasoning_tokens,
         }
     if stage.first_token_seconds is not None:
         record["first_token_seconds"] = _rounded(stage.first_token_seconds)
@@ -224,36 +225,36 @@ def _stage(stage: Stage) -> dict[str, Any]:
 
 
 class Events:
-    """The events of one answer, in the order in which a server sends them: understood, nearest, read, sample, selected, tokens,
-    checked, done. JSON lines have selected, token and done. begun: whether a piece of the answer was made."""
+    """The events of one answer, in the order in which a server sends them: resolved_question, keyword_matches, progress, sample,
+    selected, tokens, checked, done. JSON lines have selected, token and done. begun: whether a piece of the answer was made."""
 
     def __init__(self) -> None:
         self.begun = False
 
-    def understood(self, question: str) -> dict[str, Any]:
+    def resolved_question(self, question: str) -> dict[str, Any]:
         """Return the event with the question that a typed one stands for."""
-        return {"schema": EVENT, "event": "understood", "question": question}
+        return {"schema": EVENT, "event": "resolved_question", "question": question}
 
-    def nearest(self, corpus: Corpus, positions: Sequence[int], scores: Scored) -> dict[str, Any]:
+    def keyword_matches(self, corpus: Corpus, positions: Sequence[int], scores: Scored) -> dict[str, Any]:
         """Return the event with the chunks nearest to the question by its words alone, best first. scores: (n_chunks,)."""
-        chunks = [{**place_of(corpus.chunks[each]), "backward": _rounded(scores[each])} for each in positions]
-        return {"schema": EVENT, "event": "nearest", "chunks": chunks}
+        chunks = [{**place_of(corpus.chunks[each]), "backward_score": _rounded(scores[each])} for each in positions]
+        return {"schema": EVENT, "event": "keyword_matches", "chunks": chunks}
 
-    def read(self, event: Event, left: float | None) -> dict[str, Any]:
+    def progress(self, event: Event, left: float | None) -> dict[str, Any]:
         """Return the event that says what runs, and how far it has read or written. left: seconds until the answer is out."""
         return {
             "schema": EVENT,
-            "event": "read",
+            "event": "progress",
             "stage": event.stage,
             "label": LABELS.get(event.stage, event.stage),
             "done": event.done,
             "total": event.total or None,
             "writes": event.kind == "written",
-            "left_s": None if left is None else round(left, 1),
+            "eta_seconds": None if left is None else round(left, 1),
         }
 
     def samples(self, trace: Trace) -> list[dict[str, Any]]:
-        """Return an event for each sample, with the chunks that it raised more than the others did, best first."""
+        """Return an event for each sample, with the chunks that it scored higher than the others did, best first."""
         return [
             {
                 "schema": EVENT,
@@ -261,9 +262,9 @@ class Events:
                 "index": each.index,
                 "rationale": each.rationale,
                 "answer": each.answer,
-                "raised": [
+                "best_matches": [
                     {"chunk": position + 1, "score": _rounded(trace.scores.forward[position])}
-                    for position in raised(trace.scores, each.index)[:_RAISED]
+                    for position in best_matches(trace.scores, each.index)[:_BEST_MATCHES]
                 ],
             }
             for each in trace.samples
@@ -289,7 +290,7 @@ class Events:
         return {"event": "done", **answer(trace, memory_mb=memory_mb)}
 
 
-def raised(scores: Scores, sample: int) -> list[int]:
+def best_matches(scores: Scores, sample: int) -> list[int]:
     """Return the positions of the chunks that a sample scored higher than the others did, best first."""
     found = [int(each) for each in (scores.best_sample == sample).nonzero()[0] if scores.forward[each] > 0]
     return sorted(found, key=lambda position: -scores.forward[position])

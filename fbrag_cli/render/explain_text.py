@@ -12,11 +12,11 @@ from fbrag_cli.documents.document import Document
 from fbrag_cli.documents.lines import line_of, pages_of
 from fbrag_cli.documents.lines import lines_of as line_range
 from fbrag_cli.render.passages import cut, digits, in_part, line_text, parts, place, read_of, scored, scored_samples, shown_lines
-from fbrag_cli.render.tables import beside, cells_by_chunk, first_words, fitted, lines_of, own_tables
+from fbrag_cli.render.tables import cells_by_chunk, chunk_table, first_words, fitted, lines_of, own_tables
 from fbrag_cli.retrieval.ranking import best, ranks
-from fbrag_cli.text.printable import counted, one_line, printable
-from fbrag_cli.text.table import shortened, width_of
-from fbrag_cli.text.terminal import ACCENT, BOLD, DIM, Styled, broken
+from fbrag_cli.text.printable import one_line, plural, printable
+from fbrag_cli.text.table import shorten, width_of
+from fbrag_cli.text.terminal import ACCENT, BOLD, DIM, Styled, wrap_lines
 from fbrag_cli.trace import Trace
 
 _SHADES = " ▁▂▃▄▅▆▇█"
@@ -44,7 +44,7 @@ def table(
     scores = trace.scores
     combined, backward, forward = map(ranks, (scores.combined, scores.backward, scores.forward))
     shown = sorted(best(scores.combined, limit), key=lambda position: position if by_position else combined[position])
-    selected, copies, own = set(trace.selected), trace.selection.copy_of, beside(trace)
+    selected, copies, own = set(trace.selected), trace.selection.duplicate_of, chunk_table(trace)
     heads = [column.header or column.name for column in own.columns] if own else ["forward", "by"]
     cells = cells_by_chunk(own) if own else {}
     none = ("-",) * len(heads)
@@ -82,7 +82,7 @@ def excerpts(trace: Trace, columns: int | None = None) -> Iterator[str]:
     rows = [(f"{each.n_words}", place(each), first_words(each)) for each in trace.context]
     yield from fitted([("words", "place", "first words"), *rows], columns, _common(trace))
     words = sum(each.n_words for each in trace.context)
-    yield f"{counted(len(rows), 'excerpt')}, {counted(words, 'word')} for the large model"
+    yield f"{plural(len(rows), 'excerpt')}, {plural(words, 'word')} for the large model"
 
 
 def own_lines(trace: Trace, columns: int | None = None) -> Iterator[str]:
@@ -154,11 +154,11 @@ def _folded(text: str) -> str:
 def found(trace: Trace, held: Mapping[int, set[bool]], columns: int | None = None) -> Iterator[str]:
     """Yield a line for each chunk: rank, scores, place, whether it is selected, and if in part, whether what it holds is read.
 
-    held: as of `holders`. columns: as for `broken`.
+    held: as of `holders`. columns: as for `wrap_lines`.
     """
     scores = trace.scores
     combined, backward, forward = map(ranks, (scores.combined, scores.backward, scores.forward))
-    selected, recalled, copies, partly = set(trace.selected), set(trace.recalled), trace.selection.copy_of, in_part(trace)
+    selected, recalled, copies, partly = set(trace.selected), set(trace.retrieved), trace.selection.duplicate_of, in_part(trace)
     for position, is_read in held.items():
         fate = "selected" if position in selected else "not selected"
         if partly and position in selected:
@@ -167,7 +167,7 @@ def found(trace: Trace, held: Mapping[int, set[bool]], columns: int | None = Non
             fate = f"a copy of chunk {copies[position] + 1}, which is selected"
         if position in recalled:
             fate += ", recalled"
-        yield from broken(
+        yield from wrap_lines(
             f"rank {combined[position]}/{len(trace.corpus.chunks)}  score {scored(scores, position)}  "
             f"backward {digits(trace, scores.backward[position])} (#{backward[position]})  "
             f"forward {digits(trace, scores.forward[position])} (#{forward[position]})  "
@@ -179,19 +179,19 @@ def found(trace: Trace, held: Mapping[int, set[bool]], columns: int | None = Non
 def one_chunk(trace: Trace, position: int, term_scores: TermScores | None, columns: int | None = None) -> Iterator[str]:
     """Yield a chunk in full, and what each term of the question and of the sample that raised it adds to its scores.
 
-    term_scores: of a text and a chunk's position; None for a retriever without terms. columns: as for `broken`.
+    term_scores: of a text and a chunk's position; None for a retriever without terms. columns: as for `wrap_lines`.
     """
     chunk = trace.corpus.chunks[position]
     said = [f"chunk {position + 1} of {len(trace.corpus.chunks)}  {place(chunk)}"]
     said.append(f"backward {digits(trace, trace.scores.backward[position])}{_added(term_scores, trace.question, position)}")
     raised_by = int(trace.scores.best_sample[position])
     if trace.samples and trace.scores.forward[position] != 0:
-        added = _added(term_scores, trace.samples[raised_by].said, position)
+        added = _added(term_scores, trace.samples[raised_by].scored_text, position)
         said.append(f"forward {digits(trace, trace.scores.forward[position])}, by sample {raised_by + 1}{added}")
     if in_part(trace) and (read := read_of(trace).get(position)):
         words = sum(each.n_words for each in read)
-        said.append(f"read {words:,} of {counted(chunk.n_words, 'word')}: {', '.join(place(each) for each in read)}")
-    yield from broken("\n".join([*said, ""]), columns)
+        said.append(f"read {words:,} of {plural(chunk.n_words, 'word')}: {', '.join(place(each) for each in read)}")
+    yield from wrap_lines("\n".join([*said, ""]), columns)
     if columns is None:
         yield printable(chunk.text)
     else:  # lines of prose that only a width has cut are joined
@@ -205,13 +205,13 @@ def _added(term_scores: TermScores | None, text: str, position: int) -> str:
 
 
 def samples(trace: Trace, columns: int | None = None, *, colored: bool = False) -> Iterator[str]:
-    """Yield each forward sample, with the chunk that it raised most. columns: as for `broken`. colored: as for `table`."""
+    """Yield each forward sample, with the chunk that it raised most. columns: as for `wrap_lines`. colored: as for `table`."""
     for sample, scores in scored_samples(trace):
         chunk = trace.corpus.chunks[int(scores.argmax())]
         raised = f"raises {place(chunk)} most ({digits(trace, scores.max())})" if scores.any() else "raises no chunk"
-        for line in broken(f"sample {sample.index + 1} (seed {sample.seed}{cut(sample)}) {raised}", columns):
+        for line in wrap_lines(f"sample {sample.index + 1} (seed {sample.seed}{cut(sample)}) {raised}", columns):
             yield _painted(line, BOLD, colored)
-        yield from broken(printable(sample.text), columns, "    ")
+        yield from wrap_lines(printable(sample.text), columns, "    ")
 
 
 def heat(trace: Trace, columns: int | None = None, *, colored: bool = False) -> Iterator[str]:
@@ -229,8 +229,8 @@ def heat(trace: Trace, columns: int | None = None, *, colored: bool = False) -> 
         shares = [(float(combined[first:end].max()) - low) / (high - low) if high > low else 0.0 for first, end in several]
         bars.add("".join(_SHADES[round(share * (len(_SHADES) - 1))] for share in shares), ACCENT if has_selected else "")
     documents = trace.corpus.documents
-    name = one_line(documents[0].name) if len(documents) == 1 else counted(len(documents), "document")
-    yield from broken(f"map of {name}: {counted(n, 'chunk')}, scores from {low:.2f} (blank) to {high:.2f} (█)", columns)
+    name = one_line(documents[0].name) if len(documents) == 1 else plural(len(documents), "document")
+    yield from wrap_lines(f"map of {name}: {plural(n, 'chunk')}, scores from {low:.2f} (blank) to {high:.2f} (█)", columns)
     yield bars.add("|").painted(colored=colored)
     by_place = ranks(combined)
     for line in _labels((f"{by_place[position]}", 1 + (2 * position + 1) * width // (2 * n)) for position in sorted(selected)):
@@ -260,20 +260,20 @@ def _edge(chunk: Passage, at_end: bool, *, named: bool) -> str:
     """Return where the text begins, or ends: a line or a page, or the name of a document where there are several."""
     document = chunk.document
     if named:
-        return shortened(one_line(document.name), 30, at_start=True)
+        return shorten(one_line(document.name), 30, at_start=True)
     if pages := pages_of(document, chunk.start, chunk.end):
         return f"p. {pages[at_end]}"
     return f"line {line_range(document, chunk.start, chunk.end)[at_end]}"
 
 
 def prompt(written: str, title: str, columns: int | None = None) -> Iterator[str]:
-    """Yield a prompt as the model reads it, with its markers. columns: as for `broken`."""
+    """Yield a prompt as the model reads it, with its markers. columns: as for `wrap_lines`."""
     yield f"--- {title}"
-    yield from broken(printable(written), columns)
+    yield from wrap_lines(printable(written), columns)
 
 
 def numbered(document: Document, columns: int | None = None) -> Iterator[str]:
-    """Yield the decoded text, each line with its number, and a heading for each page of a PDF. columns: as for `broken`."""
+    """Yield the decoded text, each line with its number, and a heading for each page of a PDF. columns: as for `wrap_lines`."""
     pages = {line_of(document, page.start): page.number for page in reversed(document.pages)}
     lines = document.text.split("\n")
     width = len(str(len(lines)))
@@ -281,7 +281,7 @@ def numbered(document: Document, columns: int | None = None) -> Iterator[str]:
     for number, line in enumerate(lines, 1):
         if number in pages:
             yield f"--- page {pages[number]}"
-        first, *rest = broken(printable(line), None if columns is None else max(20, columns - len(margin)))
+        first, *rest = wrap_lines(printable(line), None if columns is None else max(20, columns - len(margin)))
         yield f"{number:>{width}}  {first}".rstrip()
         yield from (margin + each for each in rest)
 

@@ -39,8 +39,8 @@ from fbrag_cli.render.passages import (
 )
 from fbrag_cli.render.tables import own_tables, rows_of
 from fbrag_cli.retrieval.ranking import best, ranks
-from fbrag_cli.text.printable import counted, one_line, printable
-from fbrag_cli.text.terminal import beginning
+from fbrag_cli.text.printable import one_line, plural, printable
+from fbrag_cli.text.terminal import truncate
 from fbrag_cli.trace import Trace
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def _positions_shown(trace: Trace) -> list[int]:
     corpus = trace.corpus
     if len(corpus.chunks) <= _CHUNKS and len(corpus.documents) <= _DOCUMENTS:
         return list(range(len(corpus.chunks)))
-    named = sorted({*trace.selected, *trace.recalled})
+    named = sorted({*trace.selected, *trace.retrieved})
     owners = corpus.spans[named, 0].tolist()
     by_owner = {owner: corpus.chunks_of(owner) for owner in sorted(set(owners))}
     if sum(map(len, by_owner.values())) <= _CHUNKS:
@@ -195,7 +195,7 @@ class Findings:
     def __init__(self, trace: Trace, answer: Answer) -> None:
         self.shade = shading(trace.scores.combined)
         self._scores, self._read = trace.scores.combined, read_of(trace)
-        self._following, self._recalled = dict(pairwise(trace.selected)), set(trace.recalled)
+        self._following, self._recalled = dict(pairwise(trace.selected)), set(trace.retrieved)
         self._sources: dict[int, list[Source]] = {}
         for source in answer.sources:
             self._sources.setdefault(source.passage.position, []).append(source)
@@ -211,7 +211,7 @@ class Findings:
             "shade": self.shade(score),
             "score": score,
             "sources": [label(source) for source in own],
-            "read": f"{sum(each.n_words for each in read)} of {counted(chunk.n_words, 'word')} read" if unread else "",
+            "read": f"{sum(each.n_words for each in read)} of {plural(chunk.n_words, 'word')} read" if unread else "",
             "recalled": position in self._recalled,
             "next_selected": self._following[position] + 1 if position in self._following else None,
             "text": marked(chunk, own, breaks, unread),
@@ -339,7 +339,7 @@ def source_views(trace: Trace, answer: Answer, where: Callable[[Passage], str] =
             "language": passage.document.language,
             "layout": layout.kind,
             "excerpt": marked(shown, [source], layout.breaks(shown.start, shown.end)),
-            "beginning": beginning(said_from(passage, source.sentence), _BEGINNING),
+            "beginning": truncate(said_from(passage, source.sentence), _BEGINNING),
         }
 
 
@@ -362,7 +362,7 @@ def sample_views(trace: Trace, answer: Answer, shown: Container[int]) -> Iterato
             for position in best(scores, _RAISED)
             if scores[position] > 0
         ]
-        said = beginning(one_line(sample.answer or sample.rationale or "(empty)"), _SAID)
+        said = truncate(one_line(sample.answer or sample.rationale or "(empty)"), _SAID)
         yield {"sample": sample, "said": said, "cut": cut(sample), "raised": raised}
 
 

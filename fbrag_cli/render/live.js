@@ -26,7 +26,7 @@
 /** @typedef {{turn: number, ids: string[], at?: number, top?: number, talk: number, page: number, link?: string | null}} Whereabouts */
 
 const MOST_CELLS = 240; // of the strip; a cell stands for several chunks of documents with more
-const EVENTS = ["understood", "read", "nearest", "selected", "token", "done", "stopped", "error"]; // of a question
+const EVENTS = ["resolved_question", "progress", "keyword_matches", "selected", "token", "done", "stopped", "error"]; // of a question
 const MOST_BREAKS = 3; // after which a question is not asked again
 /** @type {Found} */ const NOTHING = { shades: "", sources: [], numbered: [], chunks: [] };
 
@@ -527,12 +527,12 @@ class Turn {
 
   /** Take an event of the server. @param {string} name  @param {any} about */
   take(name, about) {
-    if (name === "understood") {
+    if (name === "resolved_question") {
       this.$(".understood").hidden = false;
       this.$(".understood bdi").textContent = about.question;
-    } else if (name === "read") {
-      this.progress(about.label, about.share, about.left_s);
-    } else if (name === "nearest") {
+    } else if (name === "progress") {
+      this.progress(about.label, about.share, about.eta_seconds);
+    } else if (name === "keyword_matches") {
       this.found = { ...NOTHING, shades: about.shades };
       this.sources("Best keyword matches so far", about.html && `<ol class="sources">${about.html}</ol>`);
     } else if (name === "selected") {
@@ -551,7 +551,7 @@ class Turn {
       if (!this.stopping.signal.aborted) throw server.lost(); // it was the end of the server that stopped it
       this.fail(null);
     }
-    if (name === "nearest" || name === "selected") this.paint();
+    if (name === "keyword_matches" || name === "selected") this.paint();
   }
 
   /** @param {string} label  @param {number | null} share  @param {number | null} left */

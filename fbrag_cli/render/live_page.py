@@ -33,7 +33,7 @@ from fbrag_cli.render.passages import layout_of, nearest_sentence, place, place_
 from fbrag_cli.render.tables import own_tables, rows_of
 from fbrag_cli.render.text import Layout, text
 from fbrag_cli.text.printable import one_line, printable
-from fbrag_cli.text.terminal import beginning
+from fbrag_cli.text.terminal import truncate
 from fbrag_cli.trace import Trace
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def nearest(corpus: Corpus, found: Mapping[int, Mapping[str, float]], scores: ND
     for position, weights in found.items():
         chunk = named_corpus.chunks[position]
         sentence = nearest_sentence(chunk, weights)
-        said = beginning(said_from(chunk, sentence), _SENTENCE)
+        said = truncate(said_from(chunk, sentence), _SENTENCE)
         items.append(macro("live_parts", "nearest", position + 1, where(sentence), chunk.document.language, said))
     return {"html": "".join(items), "shades": shades(scores)}
 

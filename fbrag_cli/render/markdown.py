@@ -26,14 +26,14 @@ def markdown(answer: Answer, layout: Layout, prefix: str = "") -> str:
     prefix: stands before the number of each footnote, where a file has the notes of several answers.
     """
     if layout.sources == "none":
-        return escaped(answer.said)
+        return escaped(answer.text)
 
     def marks(numbers: Sequence[int | None]) -> str:
         return "".join(f"[^{prefix}{number}]" for number in numbers)
 
     others = [source.number for source in answer.sources if source.number not in answer.cited]
     parts = [
-        *filter(None, [escaped_line(answer.absent)]),
+        *filter(None, [escaped_line(answer.missing_terms)]),
         escaped(answer.head) + "".join(escaped(piece) + marks(numbers) for piece, numbers in answer.pieces),
         *map(escaped_line, answer.notes()),
     ]
@@ -62,13 +62,13 @@ def chat_message(answer: Answer, folder: str = "") -> Iterator[str]:
     each is a paragraph of one line that no renderer takes for anything else, above all not for the address of a link. folder: is
     left out at the beginning of places; with a slash at its end, or "" for none.
     """
-    if answer.absent:
-        yield f"{_note(answer.absent)}\n\n"
+    if answer.missing_terms:
+        yield f"{_note(answer.missing_terms)}\n\n"
     yield markup_free(answer.head)
     end = 0
     for piece, numbers in answer.pieces:
         end += len(piece)
-        yield markup_free(piece) + _marks(numbers, before=answer.said[end:])
+        yield markup_free(piece) + _marks(numbers, before=answer.text[end:])
     for note in answer.notes(anyway=""):
         yield f"\n\n{_note(note)}"
     named = [source for source in answer.sources if source.shows]

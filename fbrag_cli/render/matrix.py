@@ -8,7 +8,7 @@ from itertools import product
 
 from markupsafe import Markup
 
-from fbrag_cli.text.printable import counted
+from fbrag_cli.text.printable import plural
 
 #: By this a page is known again.
 MARK = '<meta name="generator" content="fbrag batch">'
@@ -18,23 +18,23 @@ _CELLS = 20_000  # the most that a page shows
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    """What is shown of a row; "" for what it lacks. status: answered, not_found, error. place, quote: of the cited sentences."""
+    """What is shown of a row; "" for what it lacks. status: answered, not_found, error. location, quote: of cited sentences."""
 
     document: str
     question: str
     status: str
     answer: str
-    proposed: str
-    place: str
+    unsupported_answer: str
+    location: str
     quote: str
     error: str
-    unsure: bool
+    low_confidence: bool
 
     @property
     def said(self) -> str:
         """The answer in one text, or what stands in its place."""
         if self.status == "answered":
-            return f"Not sure: {self.answer}" if self.unsure else self.answer
+            return f"Not sure: {self.answer}" if self.low_confidence else self.answer
         return f"error: {self.error}" if self.status == "error" else "not found"
 
 
@@ -81,9 +81,9 @@ def page(matrix: Matrix) -> str:
         questions=list(matrix.questions),
         rows=rows,
         counts=[
-            f"{counted(len(matrix.documents), 'document')}, {counted(len(matrix.questions), 'question')}",
+            f"{plural(len(matrix.documents), 'document')}, {plural(len(matrix.questions), 'question')}",
             f"{statuses.count('answered'):,} answered, {statuses.count('not_found'):,} not found",
-            *([counted(n_errors, "error")] if (n_errors := statuses.count("error")) else []),
+            *([plural(n_errors, "error")] if (n_errors := statuses.count("error")) else []),
             *([f"{n_open:,} not asked yet"] if (n_open := len(matrix.asked) - len(statuses)) else []),
         ],
         n_left_out=len(matrix.documents) - len(documents),

@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 from fbrag_cli.models.advice import Advice, bytes_needed, is_slow, pair_bytes
-from fbrag_cli.models.catalogue import ModelEntry
+from fbrag_cli.models.catalog import ModelEntry
 from fbrag_cli.models.store import StoredModel
 from fbrag_cli.text.printable import byte_size
-from fbrag_cli.text.table import aligned
+from fbrag_cli.text.table import align_columns
 
 _FITS = ("suggested", "GPU", "CPU", "CPU, slow", "no")  # where a model fits, in the order of the table
 
@@ -24,12 +24,12 @@ def table(models: Sequence[StoredModel], roles: Roles, advice: Advice | None) ->
     advice: adds the memory that each takes and where it fits, what is suggested first; None for a table of what is here.
     """
     if advice is None:
-        whole_header = ("NAME", "ROLE", "SIZE", "QUANT", "CONTEXT", "LICENCE", "STATE")
-        return aligned([whole_header, *(_row(model, roles[model.name]) for model in models)])
+        whole_header = ("NAME", "ROLE", "SIZE", "QUANT", "CONTEXT", "LICENSE", "STATE")
+        return align_columns([whole_header, *(_row(model, roles[model.name]) for model in models)])
     rows = [(_fit(model, advice), model) for model in models]
     rows.sort(key=lambda row: _FITS.index(row[0]))
-    header = ("NAME", "ROLE", "SIZE", "MEMORY", "FITS", "STATE", "LICENCE")
-    return aligned([header, *(_short_row(model, roles[model.name], fit) for fit, model in rows)])
+    header = ("NAME", "ROLE", "SIZE", "MEMORY", "FITS", "STATE", "LICENSE")
+    return align_columns([header, *(_short_row(model, roles[model.name], fit) for fit, model in rows)])
 
 
 def record(model: StoredModel, roles: Roles, advice: Advice | None) -> dict[str, Any]:
@@ -41,7 +41,7 @@ def record(model: StoredModel, roles: Roles, advice: Advice | None) -> dict[str,
         "path": str(model.path),
         "bytes": model.bytes,
         "sha256": entry.sha256 if entry else model.sha256,
-        **{each: getattr(entry, each, None) for each in ("quantization", "context", "architecture", "parameters", "licence")},
+        **{each: getattr(entry, each, None) for each in ("quantization", "context", "architecture", "parameters", "license")},
         "state": model.state,
     }
     if advice is None:
@@ -72,13 +72,13 @@ def advice_record(advice: Advice) -> dict[str, Any]:
 
 def _row(model: StoredModel, roles: Sequence[str]) -> tuple[str, ...]:
     entry = model.entry
-    about = (entry.quantization, f"{entry.context}", _licence(entry)) if entry else ("-", "-", "-")
+    about = (entry.quantization, f"{entry.context}", _license(entry)) if entry else ("-", "-", "-")
     return (model.name, _role(roles), byte_size(model.bytes), *about, model.state)
 
 
 def _short_row(model: StoredModel, roles: Sequence[str], fit: str) -> tuple[str, ...]:
-    licence, memory = _licence(model.entry) if model.entry else "-", byte_size(bytes_needed(model.bytes, model.entry))
-    return (model.name, _role(roles), byte_size(model.bytes), memory, fit, model.state, licence)
+    license, memory = _license(model.entry) if model.entry else "-", byte_size(bytes_needed(model.bytes, model.entry))
+    return (model.name, _role(roles), byte_size(model.bytes), memory, fit, model.state, license)
 
 
 def _role(roles: Sequence[str]) -> str:
@@ -106,5 +106,5 @@ def _is_slow(model: StoredModel, advice: Advice) -> bool:
     return is_slow(active, active, machine)
 
 
-def _licence(entry: ModelEntry) -> str:
-    return entry.licence.removesuffix(" Community")
+def _license(entry: ModelEntry) -> str:
+    return entry.license.removesuffix(" Community")

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING
 
 from fbrag_cli.corpus import Passage
 from fbrag_cli.documents.lines import line_of, lines_of, pages_of, section_of
-from fbrag_cli.text.printable import counted, one_line, printable
+from fbrag_cli.text.printable import one_line, plural, printable
 from fbrag_cli.text.sentences import sentence_spans
 from fbrag_cli.text.spans import Span
 from fbrag_cli.text.table import width_of
-from fbrag_cli.text.terminal import wrapped
+from fbrag_cli.text.terminal import wrap_spans
 from fbrag_cli.text.words import terms
 from fbrag_cli.trace import ForwardSample, Scores, Trace
 
@@ -73,12 +73,12 @@ def link(passage: Passage) -> str:
     return f"{Path(path).as_uri()}#{f'page={pages[0]}' if pages else line_of(document, start)}"
 
 
-def copies(trace: Trace, source: Passage) -> Iterator[Passage]:
+def duplicates(trace: Trace, source: Passage) -> Iterator[Passage]:
     """Yield where the text of a source stands as well: the copies of its chunk, each narrowed as the source is."""
     chunk = trace.corpus.chunks[source.position]
     before = len(_INK.findall(chunk.document.text, chunk.start, source.start))
     length = len(_INK.findall(source.text))
-    for position in trace.selection.copies.get(source.position, ()):
+    for position in trace.selection.duplicates.get(source.position, ()):
         copy = trace.corpus.chunks[position]  # of the same words, with other white space between them
         ink = [found.start() for found in _INK.finditer(copy.document.text, copy.start, copy.end)]
         yield copy.part(ink[before], ink[before + length - 1] + 1)
@@ -86,9 +86,9 @@ def copies(trace: Trace, source: Passage) -> Iterator[Passage]:
 
 def also_in(trace: Trace, source: Passage) -> str:
     """Return where the text of a source stands as well, to follow its place: `, also in b.txt:1-9`; "" where it has no copies."""
-    named = [place(copy) for copy in islice(copies(trace, source), _COPIES)]
-    if (more := len(trace.selection.copies.get(source.position, ())) - _COPIES) > 0:
-        named.append(counted(more, "other place"))
+    named = [place(copy) for copy in islice(duplicates(trace, source), _COPIES)]
+    if (more := len(trace.selection.duplicates.get(source.position, ())) - _COPIES) > 0:
+        named.append(plural(more, "other place"))
     return f", also in {', '.join(named)}" if named else ""
 
 
@@ -151,7 +151,7 @@ def shown_lines(passage: Passage, columns: int = LONGEST_LINE, within: Passage |
     for first, end in _paragraphs(passage, columns, joins=joins):
         if end >= shown.start and first <= shown.end:
             first, end = max(first, shown.start), min(end, shown.end)
-            found += [passage.part(*span) for span in wrapped(text[first:end], first, columns)]
+            found += [passage.part(*span) for span in wrap_spans(text[first:end], first, columns)]
     return found
 
 

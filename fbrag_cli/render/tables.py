@@ -9,8 +9,8 @@ from typing import Any
 from fbrag_cli.corpus import Passage
 from fbrag_cli.render.passages import place
 from fbrag_cli.text.printable import one_line
-from fbrag_cli.text.table import aligned, shortened, width_of
-from fbrag_cli.text.terminal import beginning, broken
+from fbrag_cli.text.table import align_columns, shorten, width_of
+from fbrag_cli.text.terminal import truncate, wrap_lines
 from fbrag_cli.trace import Cell, Table, Trace
 
 _FIRST_WORDS = 60  # columns of the beginning of a text, at most
@@ -22,12 +22,12 @@ _SECTION = re.compile(r"(\d+) \(.*\)$")  # of a place, after its lines
 
 def own_tables(trace: Trace) -> list[Table]:
     """Return the tables that stand by themselves."""
-    return [table for table in trace.told if not table.beside_chunks]
+    return [table for table in trace.tables if not table.beside_chunks]
 
 
-def beside(trace: Trace) -> Table | None:
+def chunk_table(trace: Trace) -> Table | None:
     """Return the table whose cells stand beside the chunks; None where the forward lookup does."""
-    return next((table for table in trace.told if table.beside_chunks), None)
+    return next((table for table in trace.tables if table.beside_chunks), None)
 
 
 def rows_of(table: Table) -> list[tuple[str, ...]]:
@@ -43,12 +43,12 @@ def lines_of(table: Table, columns: int | None = None, common: str = "") -> Iter
     """Yield the rows as aligned text, and the note. columns, common: as for `fitted`."""
     yield from fitted(rows_of(table), columns, common)
     if table.note:
-        yield from broken(table.note, columns)
+        yield from wrap_lines(table.note, columns)
 
 
 def first_words(text: Passage) -> str:
     """Return the first words of a passage as one printable line."""
-    return beginning(one_line(text.text[: 8 * _FIRST_WORDS]), _FIRST_WORDS)
+    return truncate(one_line(text.text[: 8 * _FIRST_WORDS]), _FIRST_WORDS)
 
 
 def fitted(rows: Sequence[tuple[str, ...]], columns: int | None, common: str, spare: Sequence[str] = ()) -> Iterator[str]:
@@ -59,7 +59,7 @@ def fitted(rows: Sequence[tuple[str, ...]], columns: int | None, common: str, sp
     """
     right = range(len(rows[0]) - 2)
     if columns is None or _width(rows) <= columns:
-        return aligned(rows, right)
+        return align_columns(rows, right)
     rows = [rows[0], *((*row[:-2], row[-2].removeprefix(common).lstrip(": "), row[-1]) for row in rows[1:])]
     for heading in spare:
         if heading in rows[0] and _room(rows, columns) < min(_WANTED, max(width_of(row[-1]) for row in rows)):
@@ -70,11 +70,11 @@ def fitted(rows: Sequence[tuple[str, ...]], columns: int | None, common: str, sp
     where, first = max(width_of(row[-2]) for row in rows), _room(rows, columns, gap)
     if first < _LEAST:
         room = columns - _width([row[:-2] for row in rows], gap) - gap
-        return aligned([(*row[:-2], _short_place(row[-2], max(_LEAST, room))) for row in rows], right, gap=gap)
+        return align_columns([(*row[:-2], _short_place(row[-2], max(_LEAST, room))) for row in rows], right, gap=gap)
     if where > _PLACE:
         where = min(where, max(_PLACE, _PLACE + first - _WANTED))
         first = _room(rows, columns, gap, where)
-    return aligned([(*row[:-2], _short_place(row[-2], where), beginning(row[-1], first)) for row in rows], right, gap=gap)
+    return align_columns([(*row[:-2], _short_place(row[-2], where), truncate(row[-1], first)) for row in rows], right, gap=gap)
 
 
 def _width(rows: Sequence[tuple[str, ...]], gap: int = 2) -> int:
@@ -91,7 +91,7 @@ def _short_place(where: str, columns: int) -> str:
     """Return a place cut to `columns`: without its section, then without the beginning of its path."""
     if width_of(where) > columns:
         where = _SECTION.sub(r"\1", where)
-    return shortened(where, columns, at_start=True)
+    return shorten(where, columns, at_start=True)
 
 
 def cells_by_chunk(table: Table) -> dict[int, tuple[str, ...]]:

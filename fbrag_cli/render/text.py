@@ -1,4 +1,4 @@
-"""Draws an `Answer` and its sources as terminal text. The text is the same with and without colour."""
+"""Draws an `Answer` and its sources as terminal text. The text is the same with and without color."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Literal
 from fbrag_cli.corpus import Passage
 from fbrag_cli.render.answer import OWN_KNOWLEDGE, Answer, Source, agreement
 from fbrag_cli.render.passages import LONGEST_LINE, in_part, line_text, link, place, said_from, shown_lines, surrounded
-from fbrag_cli.text.printable import counted
+from fbrag_cli.text.printable import plural
 from fbrag_cli.text.table import width_of
-from fbrag_cli.text.terminal import ACCENT, BOLD, DIM, Styled, beginning
+from fbrag_cli.text.terminal import ACCENT, BOLD, DIM, Styled, truncate
 from fbrag_cli.trace import Stage, Trace
 
 _MARGIN = "    "  # before a line of a source
@@ -56,7 +56,7 @@ def text(answer: Answer, layout: Layout, before: Sequence[Passage] = ()) -> str:
     """
     with_sources = layout.sources != "none"
     notes = "\n".join(answer.notes(sources=with_sources))
-    parts = Styled(answer.absent), cited_answer(answer, sources=with_sources), Styled(notes)
+    parts = Styled(answer.missing_terms), cited_answer(answer, sources=with_sources), Styled(notes)
     blocks = [layout.printed(part) for part in parts if part.text]
     return "\n\n".join([*blocks, *([sources(answer, layout, before)] if with_sources and answer.sources else [])])
 
@@ -85,7 +85,7 @@ def sources(answer: Answer, layout: Layout, before: Sequence[Passage] = ()) -> s
             in_full.append("\n".join([layout.printed(head, _MARGIN), *lines]))
         else:
             room = max(_BEGINNING, _ONE_LINE - width_of(head.text) - len(news) - 2)
-            head.add(f"{news}  {beginning(said_from(source.passage, source.sentence), room)}")
+            head.add(f"{news}  {truncate(said_from(source.passage, source.sentence), room)}")
             head.style(0, len(head.text), DIM)
             others.append(layout.printed(head, _MARGIN))
     in_full[:1] = [f"{answer.heading}:\n{in_full[0]}"]
@@ -95,23 +95,23 @@ def sources(answer: Answer, layout: Layout, before: Sequence[Passage] = ()) -> s
 def summary(trace: Trace, device: str) -> str:
     """Return what happened, on one line. device: where the models ran, "" where none did."""
     stages = {stage.name: stage for stage in trace.stages}
-    parts = [f"{len(trace.recalled)} recalled"] if trace.recalled else []
+    parts = [f"{len(trace.retrieved)} recalled"] if trace.retrieved else []
     if forward := stages.get("forward"):
         cost = "from the cache" if "samples" in trace.cached else f"in {forward.seconds:.1f} s ({_read(forward)})"
-        parts.append(f"{counted(len(trace.samples), 'sample')} {cost}")
+        parts.append(f"{plural(len(trace.samples), 'sample')} {cost}")
     if in_part(trace):
-        words = counted(sum(passage.n_words for passage in trace.context), "word")
-        parts.append(f"{words} of {counted(len(trace.selected), 'chunk')} read")
+        words = plural(sum(passage.n_words for passage in trace.context), "word")
+        parts.append(f"{words} of {plural(len(trace.selected), 'chunk')} read")
     else:
         parts.append(f"{len(trace.selected) or 'none'} selected")
     if answer := stages.get("answer"):
         cached = "answer" in trace.cached
         parts.append("answer from the cache" if cached else f"answered in {answer.seconds:.1f} s ({_read(answer)})")
     parts += filter(None, [agreement(trace)])
-    parts += (f"{name}: {value}" for name, value in trace.facts.items())
+    parts += (f"{name}: {value}" for name, value in trace.method_notes.items())
     if trace.answer is not None and not trace.from_document:
         parts.append(OWN_KNOWLEDGE)
-    what = f"{counted(len(trace.corpus.chunks), 'chunk')}: {', '.join(parts)}"
+    what = f"{plural(len(trace.corpus.chunks), 'chunk')}: {', '.join(parts)}"
     return f"{what} · {device}" if device else what
 
 
@@ -136,7 +136,7 @@ def surroundings(trace: Trace, source: Source, columns: int | None, *, colored: 
 
 
 def _read(stage: Stage) -> str:
-    thought = f", {stage.thought_tokens:,} of thought" if stage.thought_tokens else ""
+    thought = f", {stage.reasoning_tokens:,} of thought" if stage.reasoning_tokens else ""
     return f"{stage.prompt_tokens - stage.cached_tokens:,} tokens read{thought}"
 
 
@@ -146,7 +146,7 @@ def _news(passage: Passage, before: Sequence[Passage]) -> str:
 
 
 def _line(source: Source, line: Passage, layout: Layout) -> str:
-    """Return a line of a source with its margin: the sentence bold, or pointed at, and the words that show it in colour."""
+    """Return a line of a source with its margin: the sentence bold, or pointed at, and the words that show it in color."""
     shown, points = Styled().add(line_text(line)), False
     if source.sentence and source.shows in ("best", "closest"):
         start, end = max(source.sentence.start, line.start), min(source.sentence.end, line.end)

@@ -63,7 +63,7 @@ class BM25:
 
         The terms of the excerpts are counted from their texts, so a few hundred excerpts take milliseconds.
         """
-        counts = [Counter(terms(each.as_read, (each.document.language,))) for each in excerpts]
+        counts = [Counter(terms(each.text_with_header, (each.document.language,))) for each in excerpts]
         norms = _norms(np.array([each.total() for each in counts], np.float64))
         totals = np.zeros((len(texts), len(excerpts)))
         for row, text in zip(totals, texts, strict=True):
@@ -98,7 +98,7 @@ class BM25:
             if not scores[position]:
                 continue
             chunk, origin, end = corpus.chunks[position], int(begins[own.start]), int(ends[own.stop - 1])
-            for at, term in enumerate(terms(chunk.as_read, (chunk.document.language,)), int(begins[position]) - origin):
+            for at, term in enumerate(terms(chunk.text_with_header, (chunk.document.language,)), int(begins[position]) - origin):
                 if (number := numbers.get(term)) is not None:
                     half = origin + at // (WINDOW // 2) * (WINDOW // 2)
                     found += [(number, start, end) for start in (half, half - WINDOW // 2) if start >= origin]
@@ -128,7 +128,7 @@ class BM25:
 
         The terms of the chunks are counted from their texts, so a few dozen of them take milliseconds.
         """
-        counts = [Counter(terms(each.as_read, (each.document.language,))) for each in chunks]
+        counts = [Counter(terms(each.text_with_header, (each.document.language,))) for each in chunks]
         idf = self._weights_of(dict.fromkeys((term for each in counts for term in each), 1))
         tf = np.array([[each[term] for term in idf] for each in counts], np.float64).reshape(len(chunks), len(idf))
         norms = self._norms[[each.position for each in chunks], np.newaxis]
@@ -147,7 +147,7 @@ class BM25:
                 added.append((term, float(count * weights[at])))
         return sorted(added, key=lambda item: -item[1])
 
-    def lacks(self, text: str) -> tuple[str, ...]:
+    def missing_terms(self, text: str) -> tuple[str, ...]:
         """Return the words, names and numbers of a question that stand in no chunk in any form, each once, as it spells them.
 
         Words that only ask are left out. None where `text` is in another language than the documents, or theirs is unknown.

@@ -55,7 +55,7 @@ class Dense:
         """Return float32 `(len(texts), len(excerpts))`, -1..1. The excerpts are embedded for it."""
         if not excerpts:
             return np.zeros((len(texts), 0), np.float32)
-        over = Dense(self._embedder, self._embedder.embed([each.as_read for each in excerpts], query=False))
+        over = Dense(self._embedder, self._embedder.embed([each.text_with_header for each in excerpts], query=False))
         return np.stack([over.scores(text) for text in texts])
 
     def bounds(self, text: str) -> tuple[float, float]:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from fbrag_cli.errors import FbragError
 from fbrag_cli.installation import extra
 from fbrag_cli.retrieval.dense import prefixes_of
-from fbrag_cli.storage.files import sha256_of
+from fbrag_cli.storage.files import on_disk, sha256_of
 
 _LOADED = {".json", ".txt", ".model", ".safetensors", ".bin", ".pt"}
 _OTHER_FORMS = {"onnx", "openvino", ".git", ".cache"}  # folders with the same weights once more
@@ -82,6 +82,7 @@ _UNCUT: dict[str, Any] = {"truncation": False, "padding": False, "verbose": Fals
 
 def folder_of(name: str) -> Path:
     """Return the folder of a model: the named one, or the hub's cache. Raises FbragError (model_missing)."""
+    name = on_disk(name)
     if os.path.isdir(name):
         if not (Path(name) / "modules.json").is_file() and not (Path(name) / "config.json").is_file():
             message = f"{name} is not a sentence-transformers model: it has neither modules.json nor config.json"

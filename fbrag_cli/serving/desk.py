@@ -21,12 +21,12 @@ from fbrag_cli.errors import FbragError
 from fbrag_cli.methods.registry import choose_method
 from fbrag_cli.progress import Event, Listener, Progress, silent
 from fbrag_cli.query import DEFAULT_MODELS, ModelNames, Query
-from fbrag_cli.serving.job import Job, Nearest, StoppedError
+from fbrag_cli.serving.job import Job, KeywordMatches, StoppedError
 from fbrag_cli.serving.library import Library
-from fbrag_cli.session.conversation import READ, Conversation, Said
+from fbrag_cli.session.conversation import READ, Conversation, PastQuestion
 from fbrag_cli.session.forecast import forecast, keep
 from fbrag_cli.session.session import Session
-from fbrag_cli.text.printable import counted
+from fbrag_cli.text.printable import plural
 
 if TYPE_CHECKING:
     from fbrag_cli.methods.method import Method
@@ -48,7 +48,7 @@ class BusyError(FbragError):
     """All places of the queue are taken. retry_after: seconds until one of them is free, about."""
 
     def __init__(self, n: int, retry_after: int) -> None:
-        super().__init__("busy", f"{counted(n, 'question')} run or wait", f"ask again in about {retry_after} s")
+        super().__init__("busy", f"{plural(n, 'question')} run or wait", f"ask again in about {retry_after} s")
         self.retry_after = retry_after
 
 
@@ -59,7 +59,7 @@ class _Talk:
     is_private: whether it was about an upload, so that nothing of it may be written to the disk.
     """
 
-    said: list[Said] = field(default_factory=list)
+    said: list[PastQuestion] = field(default_factory=list)
     is_private: bool = False
     lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -228,7 +228,7 @@ class Desk:
         late = FbragError("timeout", f"the question took more than {self._limit or 0:g} s", "ask a shorter one, or of less text")
         timer = job.cancellation.after(self._limit, late) if self._limit else None
         try:
-            trace = replace(self._answered(job), state=None)
+            trace = replace(self._answered(job), method_state=None)
         except BaseException as raised:
             error = raised
         finally:
@@ -253,12 +253,12 @@ class Desk:
             query = self._query(session, talk, job, collection, listener)
             job.forecast = forecast(self.session, job.method, collection.corpus)
             trace = session.retrieve(query, listener, answering=job.answering)
-            job.hear(Event("select", "selected", about=replace(trace, state=None)))
+            job.hear(Event("select", "selected", about=replace(trace, method_state=None)))
             if not job.answering:
                 return trace
             trace = session.answer(trace, listener)
             if talk:
-                talk.said = [*talk.said, Said.of(trace)][-READ:]
+                talk.said = [*talk.said, PastQuestion.of(trace)][-READ:]
         keep(job.forecast, self.session, job.method, trace)
         return trace
 
@@ -269,13 +269,13 @@ class Desk:
             collection=collection,
             method=job.method,
             models=job.models,
-            told=[*talk.said] if talk else [],
+            history=[*talk.said] if talk else [],
         )
         if job.conversation and not isinstance(job.conversation, str):
-            conversation.retell(job.conversation, listener)
+            conversation.take_up(job.conversation, listener)
         query = conversation.query(job.question, listener)
         if query.text != job.question:
-            job.hear(Event("understand", "understood", text=query.text))
+            job.hear(Event("understand", "resolved_question", text=query.text))
             _rank(job, query.text, collection)
         return query
 
@@ -316,10 +316,11 @@ class Desk:
 
 def _rank(job: Job, question: str, collection: Collection) -> None:
     """Let a job know which chunks are nearest to a question, by BM25."""
-    from fbrag_cli.methods.ranking import distinct
+    from fbrag_cli.methods.ranking import top_unique_chunks
 
     corpus, retriever = collection.corpus, collection.retriever
     scores = retriever.scores(question)
-    found = [position for position in distinct(corpus, scores, _NEAREST) if scores[position] > 0]
-    job.nearest = Nearest(corpus, scores, {position: dict(retriever.term_scores(question, position)) for position in found})
-    job.hear(Event("recall", "nearest", about=job.nearest))
+    found = [position for position in top_unique_chunks(corpus, scores, _NEAREST) if scores[position] > 0]
+    weights = {position: dict(retriever.term_scores(question, position)) for position in found}
+    job.keyword_matches = KeywordMatches(corpus, scores, weights)
+    job.hear(Event("recall", "keyword_matches", about=job.keyword_matches))

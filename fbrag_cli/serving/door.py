@@ -5,19 +5,30 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cached_property
+from itertools import islice
 from pathlib import Path
 
 from fbrag_cli.errors import FbragError
-from fbrag_cli.text.printable import counted, one_line
+from fbrag_cli.storage.files import listed, on_disk
+from fbrag_cli.text.printable import one_line, plural
 
 MOST_PATHS = 1000  # of one call
+_MOST_COMPARED = 1000  # names of a folder, with one that it does not have
+_MOST_NAMED = 5  # of them, in a hint
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Door:
-    """Lets paths below `roots` through, which are absolute and without links. Relative paths count from the working folder."""
+    """Lets paths below `roots` through, which are absolute and without links."""
 
     roots: tuple[Path, ...]
+
+    @cached_property
+    def _bases(self) -> list[str]:
+        """Where relative paths begin: in the working folder, then in each root."""
+        return ["", *(str(each) for each in self.roots if each.is_dir())]
 
     @classmethod
     def to(cls, folders: Sequence[str]) -> Door:
@@ -30,25 +41,40 @@ class Door:
     def paths(self, named: Sequence[str]) -> list[str]:
         """Return the paths of files and folders, relative where they lie in the working folder.
 
-        Raises FbragError `usage` for one that lies outside of the roots, also by a link, for none and for more than 1,000;
-        `doc_not_found` for one that is not there.
+        Raises FbragError `usage` for one that is outside of the roots, also by a link, for none and for more than 1,000;
+        `doc_not_found` for one that does not exist.
         """
         if not 0 < len(named) <= MOST_PATHS:
-            raise FbragError("usage", f"paths: {counted(len(named), 'path')}", f"name 1 to {MOST_PATHS:,} files or folders")
+            raise FbragError("usage", f"paths: {plural(len(named), 'path')}", f"name 1 to {MOST_PATHS:,} files or folders")
         return [self.path(each) for each in named]
 
     def path(self, named: str) -> str:
-        """Return one path. Raises as `paths`."""
-        shown = one_line(named, 200)
+        """Return one path. A relative one counts from the working folder, or else from the root that has it.
+
+        Raises as `paths`, and FbragError `usage` for one that several roots have.
+        """
+        shown, allowed = one_line(named, 200), ", ".join(one_line(str(root)) for root in self.roots)
         try:
-            found = Path(named).resolve()
+            here, *below = [Path(on_disk(os.path.join(each, named))).resolve() for each in self._bases]
         except (OSError, ValueError, RuntimeError):  # a null byte, a circle of links
             raise FbragError("usage", f"{shown} is no path", "name a file or a folder") from None
-        if not any(found == root or root in found.parents for root in self.roots):
-            allowed = ", ".join(one_line(str(root)) for root in self.roots)
-            raise FbragError("usage", f"{shown} lies outside of {allowed}", "start fbrag with --allow FOLDER to let it be read")
-        if not os.path.exists(found):  # nor is a name that is too long, of which Path.exists raises OSError
-            raise FbragError("doc_not_found", f"{shown} is not there", "name a file or a folder that is", document=named)
-        here = Path.cwd()
-        near = str(found.relative_to(here)) if here in found.parents else "-"
-        return near if near != "-" else str(found)  # "-" alone would be stdin
+        inside = [each for each in dict.fromkeys((here, *below)) if not {each, *each.parents}.isdisjoint(self.roots)]
+        if not inside:
+            what = f"{shown} is not in a folder that may be read: {allowed}"
+            raise FbragError("usage", what, "name a path in it; the user can start fbrag with another --allow FOLDER")
+        found = [each for each in inside if os.path.exists(each)]  # Path.exists raises OSError for a name that is too long
+        if not found:
+            beside = {each.name: each.path for one in inside for each in islice(listed(one.parent), _MOST_COMPARED)}
+            near = [one_line(_shown(Path(beside[name]))) for name in get_close_matches(inside[-1].name, beside, _MOST_NAMED, 0)]
+            hint = f"there are {', '.join(near)}" if near else f"name a file or a folder in {allowed}"
+            raise FbragError("doc_not_found", f"there is no {shown} in {allowed}", hint, document=named)
+        if found[0] != here and len(found) > 1:
+            several = ", ".join(one_line(str(each)) for each in found)
+            raise FbragError("usage", f"{shown} is in several folders", f"name one of {several}")
+        return _shown(found[0])
+
+
+def _shown(path: Path) -> str:
+    """Return a path, relative if it is in the working folder."""
+    near = os.path.relpath(path) if Path.cwd() in path.parents else "-"
+    return near if near != "-" else str(path)  # "-" alone would be stdin

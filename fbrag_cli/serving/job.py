@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from fbrag_cli.corpus import Corpus, Passage
     from fbrag_cli.methods.method import Method
-    from fbrag_cli.serving.library import Entry
+    from fbrag_cli.serving.library import LibraryEntry
     from fbrag_cli.trace import Trace
 
     Scores = NDArray[np.float32]
@@ -55,7 +55,7 @@ class Headline:
 
 
 @dataclass(frozen=True, slots=True)
-class Nearest:
+class KeywordMatches:
     """The chunks nearest to a question by BM25.
 
     scores: float32 (n_chunks,), of all. weights: the score of each term of the question, by the positions of the nearest.
@@ -74,21 +74,21 @@ class Nearest:
 class Job:
     """A question that waits, runs, or has run. Whoever comes later receives its events from the first on.
 
-    question: as the client asked it. conversation: what it may refer to: the id of a
-    conversation, or the questions before it, each with its answer; None for nothing. answering: whether it is answered; else its
-    chunks are selected, and no more. log: receives sentences for the user. nearest: the chunks nearest to the question, as soon
-    as they are known. ended: monotonic seconds of its end, 0 before it.
+    question: as the client asked it. conversation: what it may refer to: the id of a conversation, or the questions before it,
+    each with its answer; None for nothing. answering: whether it is answered; otherwise its chunks are only selected. log:
+    receives sentences for the user. keyword_matches: the chunks nearest to the question, as soon as they are known. ended:
+    monotonic seconds of its end, 0 before it.
     """
 
     question: str
-    entries: tuple[Entry, ...]
+    entries: tuple[LibraryEntry, ...]
     method: Method
     models: ModelNames = DEFAULT_MODELS
     conversation: str | Sequence[tuple[str, str]] | None = None
     answering: bool = True
     log: Progress = silent
     id: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
-    nearest: Nearest | None = None
+    keyword_matches: KeywordMatches | None = None
     ended: float = 0.0
     forecast: Forecast = field(default_factory=Forecast)
     cancellation: Cancellation = field(default_factory=Cancellation)

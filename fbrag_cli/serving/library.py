@@ -19,7 +19,8 @@ from fbrag_cli.serving.door import MOST_PATHS, Door
 from fbrag_cli.session.pool import Lease, Pool
 from fbrag_cli.session.session import Session
 from fbrag_cli.session.settings import DocumentSettings
-from fbrag_cli.text.printable import counted, one_line
+from fbrag_cli.storage.files import is_same_name
+from fbrag_cli.text.printable import one_line, plural
 
 if TYPE_CHECKING:
     from fbrag_cli.documents.document import Document
@@ -36,7 +37,7 @@ _HINT = "name one that is served, or start fbrag with --allow FOLDER to let othe
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class LibraryEntry:
     """A document or a folder that clients may name.
 
     id: short; of the same path always the same. name: as shown. paths: of files and folders; none of an upload. document: an
@@ -74,16 +75,16 @@ class Library:
         self._served = {entry.id: entry for entry in map(_entry, documents)}
         named = (Path(each).resolve() for each in documents)
         self._door = Door((*(door.roots if door else ()), *named))
-        self._uploads: OrderedDict[str, Entry] = OrderedDict()  # the least recently used first
+        self._uploads: OrderedDict[str, LibraryEntry] = OrderedDict()  # the least recently used first
         self._lock = threading.Lock()  # of the uploads
         self._read: Pool[str, Collection] = Pool(most=_MOST_READ)
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[LibraryEntry]:
         """Return what is served, in the order in which it was named, then what was uploaded, the oldest first."""
         with self._lock:
             return [*self._served.values(), *self._uploads.values()]
 
-    def find(self, names: Sequence[str] = ()) -> tuple[Entry, ...]:
+    def find(self, names: Sequence[str] = ()) -> tuple[LibraryEntry, ...]:
         """Return the entries of ids, of names as shown, or of paths that the door lets through; all that is served without any.
 
         Raises FbragError `doc_not_found` for another name, and `usage` for more than 1,000, or for none where nothing is served.
@@ -91,7 +92,7 @@ class Library:
         if not names and not self._served:
             raise FbragError("usage", "documents: none is named, and none is served", "name a document")
         if len(names) > MOST_PATHS:
-            raise FbragError("usage", f"documents: {counted(len(names), 'name')}", f"name {MOST_PATHS:,} at most")
+            raise FbragError("usage", f"documents: {plural(len(names), 'name')}", f"name {MOST_PATHS:,} at most")
         found = [self._find(each) for each in names] or [*self._served.values()]
         return tuple({each.id: each for each in found}.values())
 
@@ -99,7 +100,7 @@ class Library:
         """Return the collection of documents. names: as of `find`. Raises as that does, and as `Session.collect`."""
         return self.read(self.find(names), listener, chunk_words)
 
-    def read(self, entries: Sequence[Entry], listener: Listener, chunk_words: int = 300) -> Collection:
+    def read(self, entries: Sequence[LibraryEntry], listener: Listener, chunk_words: int = 300) -> Collection:
         """Return the collection of entries. Raises as `Session.collect`."""
         with Lease(listener) as lease:
             return self._collected(entries, chunk_words, lease)
@@ -114,11 +115,11 @@ class Library:
             raise FbragError("usage", f"{one_line(entry.name)} is a folder", "name a file of it")
         return self.read([entry], listener).corpus.documents[0]
 
-    def is_private(self, entries: Sequence[Entry]) -> bool:
+    def is_private(self, entries: Sequence[LibraryEntry]) -> bool:
         """Return whether nothing that was made of these documents may be written to the disk."""
         return any(each.kind == "upload" for each in entries)
 
-    def upload(self, name: str, content: bytes, listener: Listener | None = None) -> Entry:
+    def upload(self, name: str, content: bytes, listener: Listener | None = None) -> LibraryEntry:
         """Read a file that a client sends, and return its entry. It is in memory alone, until others take its place.
 
         name: its suffix counts; no file of that name is opened. listener: can stop the reading. Raises FbragError as
@@ -129,7 +130,7 @@ class Library:
         if (found := self._used(id)) is not None:
             return found
         (document,) = self._session.collect_bytes(shown, content, self._settings, listener=listener).corpus.documents
-        entry = Entry(id=id, name=shown, kind="upload", document=document)
+        entry = LibraryEntry(id=id, name=shown, kind="upload", document=document)
         with self._lock:
             self._uploads[id] = entry
             while len(self._uploads) > 1 and (len(self._uploads) > MOST_UPLOADS or self._n_chars > MOST_CHARACTERS_KEPT):
@@ -142,13 +143,13 @@ class Library:
 
     # -- names -----------------------------------------------------------------------------------------------------------
 
-    def _find(self, name: str) -> Entry:
+    def _find(self, name: str) -> LibraryEntry:
         if name in self._served:
             return self._served[name]
         if (upload := self._used(name)) is not None:
             return upload
         for entry in self._served.values():
-            if entry.name == name:
+            if is_same_name(entry.name, name):
                 return entry
         try:
             return _entry(self._door.path(name))
@@ -156,13 +157,13 @@ class Library:
             pass
         with self._lock:
             for upload in reversed(self._uploads.values()):
-                if upload.name == name:
+                if is_same_name(upload.name, name):
                     return upload
         raise FbragError("doc_not_found", f"there is no document {one_line(name, _MOST_OF_A_NAME)}", _HINT, document=name)
 
     # -- reading ---------------------------------------------------------------------------------------------------------
 
-    def _collected(self, entries: Sequence[Entry], chunk_words: int, lease: Lease) -> Collection:
+    def _collected(self, entries: Sequence[LibraryEntry], chunk_words: int, lease: Lease) -> Collection:
         watch, read = Stopwatch(), False
 
         def make() -> Collection:
@@ -195,7 +196,7 @@ class Library:
         files = find_files(paths, self._settings.include, self._settings.exclude, cancellation).files
         return _id(repr((paths, [(each.path, each.signature) for each in files], uploads, chunk_words)))
 
-    def _joined(self, entries: Sequence[Entry], chunk_words: int, lease: Lease) -> Collection:
+    def _joined(self, entries: Sequence[LibraryEntry], chunk_words: int, lease: Lease) -> Collection:
         """Return the collection of uploads, and of files beside them."""
         from fbrag_cli.corpus import build_corpus
         from fbrag_cli.query import Collection
@@ -215,7 +216,7 @@ class Library:
 
     # -- uploads ---------------------------------------------------------------------------------------------------------
 
-    def _used(self, id: str) -> Entry | None:
+    def _used(self, id: str) -> LibraryEntry | None:
         """Return an upload, which is the most recently used one from now on; None for another id."""
         with self._lock:
             if id in self._uploads:
@@ -227,13 +228,13 @@ class Library:
         return sum(each.document.n_chars for each in self._uploads.values() if each.document)
 
 
-def _entry(path: str) -> Entry:
+def _entry(path: str) -> LibraryEntry:
     """Return the entry of a path. Raises FbragError where it is not there."""
     if path == "-":
         raise FbragError("usage", "'-' is stdin, which can be read only once", "name a file in place of it")
     if not (is_folder := os.path.isdir(path)):
         stat_file(path)
-    return Entry(id=_id(os.path.realpath(path)), name=path, kind="folder" if is_folder else "document", paths=(path,))
+    return LibraryEntry(id=_id(os.path.realpath(path)), name=path, kind="folder" if is_folder else "document", paths=(path,))
 
 
 def _id(*parts: str) -> str:

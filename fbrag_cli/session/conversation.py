@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from fbrag_cli.generation.generator import Call, Sampling
+from fbrag_cli.generation.generator import CallOptions, Sampling
 from fbrag_cli.methods.method import Method
-from fbrag_cli.methods.prompts import whole_turns
+from fbrag_cli.methods.prompts import rewrite_messages
 from fbrag_cli.progress import Listener, stage
 from fbrag_cli.query import DEFAULT_MODELS, DEFAULT_RETRIEVER, ModelNames, Query
 from fbrag_cli.session.pool import Lease
@@ -40,7 +40,7 @@ _FEW = 1  # terms of a question that says too little to stand alone
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class PastQuestion:
     """What the next question may need of one before it.
 
     question, answer: in as many words as that takes; the answer is "" where the document does not say.
@@ -50,7 +50,7 @@ class Said:
     answer: str
 
     @classmethod
-    def of(cls, trace: Trace) -> Said:
+    def of(cls, trace: Trace) -> PastQuestion:
         """Return what a question may need of this one."""
         answer = trace.answer or "" if trace.status == "answered" else ""
         return cls(_short_question(trace.question), _short_answer(answer))
@@ -64,9 +64,9 @@ class Exchange:
     trace: Trace
 
     @property
-    def said(self) -> Said:
+    def said(self) -> PastQuestion:
         """What the next question may need of it."""
-        return Said.of(self.trace)
+        return PastQuestion.of(self.trace)
 
 
 @dataclass(kw_only=True)
@@ -74,8 +74,8 @@ class Conversation:
     """Questions on a collection, one after the other. One thread uses it at a time.
 
     collection, method, models, retriever: of the next query; they may be set between two. plain: whether each question is
-    asked as it was typed. told: what was said before the first exchange. exchanges: the questions so far, which nothing is kept
-    of elsewhere but the cache.
+    asked as it was typed. history: what was said before the first exchange. exchanges: the questions so far, which nothing is
+    kept of elsewhere but the cache.
     """
 
     session: Session
@@ -84,28 +84,29 @@ class Conversation:
     models: ModelNames = DEFAULT_MODELS
     retriever: str = DEFAULT_RETRIEVER
     plain: bool = False
-    told: list[Said] = field(default_factory=list)
+    history: list[PastQuestion] = field(default_factory=list)
     exchanges: list[Exchange] = field(default_factory=list)
 
     def query(self, typed: str, listener: Listener | None = None) -> Query:
-        """Return the query that a typed question stands for. `add` its trace when it is answered. Raises as `understood`."""
-        return Query(self.understood(typed, listener), self.collection, self.method, self.models, self.retriever)
+        """Return the query that a typed question stands for. `add` its trace when it is answered. Raises as
+        `rewrite_question`."""
+        return Query(self.rewrite_question(typed, listener), self.collection, self.method, self.models, self.retriever)
 
     def add(self, typed: str, trace: Trace) -> Exchange:
         """Put an answered question at the end of the conversation, and return it."""
         self.exchanges.append(Exchange(typed=typed, trace=trace))
         return self.exchanges[-1]
 
-    def retell(self, said: Sequence[tuple[str, str]], listener: Listener | None = None) -> None:
+    def take_up(self, said: Sequence[tuple[str, str]], listener: Listener | None = None) -> None:
         """Take up a conversation that its client repeats from its beginning.
 
         said: each question as it was typed, with its answer, "" for none. Each question is understood again, which
-        takes the small model only where its reply is not cached. Raises as `understood`.
+        takes the small model only where its reply is not cached. Raises as `rewrite_question`.
         """
         for typed, answer in said:
-            self.told.append(Said(_short_question(self.understood(typed, listener)), _short_answer(answer)))
+            self.history.append(PastQuestion(_short_question(self.rewrite_question(typed, listener)), _short_answer(answer)))
 
-    def understood(self, typed: str, listener: Listener | None = None) -> str:
+    def rewrite_question(self, typed: str, listener: Listener | None = None) -> str:
         """Return the question that a typed one stands for: as it was typed, or whole.
 
         The small model is fetched and loaded where it is needed. Raises what that raises, and the error of a requested
@@ -119,13 +120,15 @@ class Conversation:
         with stage("understand", listener.progress), Lease(listener) as lease:
             small = self.session.model(self.session.names(self.models)[0], lease=lease)
             sampling = Sampling(_MOST_TOKENS, temperature=0)
-            written = small.generate(whole_turns(before, typed), 1, sampling, Call(cancellation=listener.cancellation))
-        return made_whole(typed, written.samples[0].text, before, self.collection.corpus.languages)
+            written = small.generate(
+                rewrite_messages(before, typed), 1, sampling, CallOptions(cancellation=listener.cancellation)
+            )
+        return plausible_rewrite(typed, written.samples[0].text, before, self.collection.corpus.languages)
 
     @property
-    def _before(self) -> list[Said]:
+    def _before(self) -> list[PastQuestion]:
         """What the next question may refer to."""
-        return [*self.told, *(each.said for each in self.exchanges[-READ:])][-READ:]
+        return [*self.history, *(each.said for each in self.exchanges[-READ:])][-READ:]
 
 
 def stands_alone(typed: str, languages: Sequence[str]) -> bool:
@@ -138,7 +141,7 @@ def stands_alone(typed: str, languages: Sequence[str]) -> bool:
     return known and not _referring(typed, spoken) and len(terms(typed, spoken)) > _FEW
 
 
-def made_whole(typed: str, written: str, before: Sequence[tuple[str, str]], languages: Sequence[str] = ("en",)) -> str:
+def plausible_rewrite(typed: str, written: str, before: Sequence[tuple[str, str]], languages: Sequence[str] = ("en",)) -> str:
     """Return the whole question that a model wrote for a typed one where that is plausible; else the typed one, behind the last
     question and its answer.
 

@@ -123,7 +123,7 @@ class Forecast:
 def forecast(session: Session, method: Method, corpus: Corpus) -> Forecast:
     """Return the forecast for a question on a corpus, by the pace that is in the cache of the session."""
     pace = session.cache.read_json(KIND, _key(session, method), _read)
-    return Forecast(pace, _words_read(method, corpus), checked=not method.answer_anyway and method.n_read(1) > 0)
+    return Forecast(pace, _words_read(method, corpus), checked=not method.answer_anyway and method.n_context_chunks(1) > 0)
 
 
 def keep(forecast: Forecast, session: Session, method: Method, trace: Trace) -> None:
@@ -150,5 +150,5 @@ def _words_read(method: Method, corpus: Corpus) -> dict[str, float]:
     """Return how many words of the text will be read to look forward, and to answer; 1 where it is none."""
     n_all = len(corpus.chunks)
     chunks = {"forward": getattr(method, "recall", 0)} if method.needs_small or method.needs_large else {}
-    chunks["answer"] = method.n_read(n_all)
+    chunks["answer"] = method.n_context_chunks(n_all)
     return {name: max(1, min(count * corpus.chunk_words, corpus.n_words)) for name, count in chunks.items()}

@@ -13,28 +13,28 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.server.address import Address, is_local, is_server, sent_on, server_key
-from fbrag_cli.models.catalogue import load_catalogue
+from fbrag_cli.models.catalog import load_catalog
 from fbrag_cli.models.store import ModelFile, locate, resolve
 from fbrag_cli.progress import Event, Listener
 from fbrag_cli.session.placement import devices_asked, gpus_here, loading, placement
 from fbrag_cli.session.pool import Lease, Pool
 from fbrag_cli.session.settings import ModelSettings
 from fbrag_cli.storage.files import sha256_of
-from fbrag_cli.storage.places import models_dir
-from fbrag_cli.text.printable import counted, one_line
+from fbrag_cli.storage.paths import models_dir
+from fbrag_cli.text.printable import one_line, plural
 
 if TYPE_CHECKING:
     from fbrag_cli.generation.generator import Generator, Scorer
     from fbrag_cli.generation.llama.generator import LlamaGenerator
     from fbrag_cli.generation.placement import Placement
-    from fbrag_cli.generation.server.about import About
-    from fbrag_cli.generation.server.client import Host
+    from fbrag_cli.generation.server.about import ServerInfo
+    from fbrag_cli.generation.server.client import Endpoint
     from fbrag_cli.generation.server.generator import ServerGenerator
     from fbrag_cli.generation.server.local import LocalModel
 
 Part = TypeVar("Part")
 
-#: Downloads models of the catalogue into a folder, or raises FbragError.
+#: Downloads models of the catalog into a folder, or raises FbragError.
 Fetch = Callable[[Sequence[str], Path], None]
 
 #: Offers another pair where models of the default one are not in a folder. Returns the names of the pair that was taken and
@@ -46,8 +46,8 @@ Offer = Callable[[Sequence[str], Path], tuple[str, str] | None]
 class Server:
     """A server that was asked what it has. local: how it was found, None for a server that was named by its address."""
 
-    host: Host
-    about: About
+    host: Endpoint
+    about: ServerInfo
     local: LocalModel | None
 
     @property
@@ -70,7 +70,7 @@ class Server:
 class Models:
     """The files and servers that names mean. Several threads may ask for them; while one downloads, only those wait that need it.
 
-    listener: receives the progress of calls without a listener of their own. fetch: downloads missing models of the catalogue;
+    listener: receives the progress of calls without a listener of their own. fetch: downloads missing models of the catalog;
     without it a missing one is FbragError model_missing. offer: called once where the settings name no model and one of the
     default pair is missing; None: nothing is offered. offline: whether a server of this machine that sends the text on is
     FbragError offline.
@@ -89,9 +89,9 @@ class Models:
 
     @cached_property
     def default_pair(self) -> tuple[str, str]:
-        """Names of the small and the large model: those of the settings, else of the catalogue."""
-        catalogue = load_catalogue()
-        return self.settings.small or catalogue.default_small, self.settings.large or catalogue.default_large
+        """Names of the small and the large model: those of the settings, else of the catalog."""
+        catalog = load_catalog()
+        return self.settings.small or catalog.default_small, self.settings.large or catalog.default_large
 
     def check(self, names: Sequence[str]) -> None:
         """Check the names of models. Nothing is fetched, loaded or asked.
@@ -105,8 +105,8 @@ class Models:
                 if self.settings.gpu == "require":
                     what = f"--gpu require: whether {where} computes on a GPU is not known"
                     raise FbragError("gpu_unavailable", what, "leave out --gpu require, or name models of this machine")
-            elif name not in self._files and not load_catalogue().find(name):
-                resolve(name, models_dir(), load_catalogue())
+            elif name not in self._files and not load_catalog().find(name):
+                resolve(name, models_dir(), load_catalog())
 
     def find(self, names: Sequence[str], *, large: Sequence[str] = (), listener: Listener | None = None) -> None:
         """Find models. Missing ones are fetched, all at once; of the default pair another one may be offered and taken.
@@ -165,14 +165,14 @@ class Models:
 
         def connect(_: ExitStack) -> Server:
             from fbrag_cli.generation.server.about import about
-            from fbrag_cli.generation.server.client import Host
+            from fbrag_cli.generation.server.client import Endpoint
             from fbrag_cli.generation.server.local import look
 
             local = look(name, os.environ, listener.cancellation) if is_local(name) else None
             if local:
                 listener.progress(Event("load", "note", text=f"local: {local.described}"))
             key = None if local else server_key(self.settings.key_file, os.environ)
-            host = Host(Address.parse(local.address if local else name), key, warn=warn)
+            host = Endpoint(Address.parse(local.address if local else name), key, warn=warn)
             return Server(host, about(host, listener.cancellation), local)
 
         with Lease(listener) as lease:
@@ -208,7 +208,7 @@ class Models:
             with listener.cancellation.holding(self._fetching):
                 if still := _missing(new):
                     self.fetch(still, models_dir())
-        self._files.update((name, resolve(name, models_dir(), load_catalogue())) for name in new)
+        self._files.update((name, resolve(name, models_dir(), load_catalog())) for name in new)
 
 
 class ModelPool:
@@ -222,7 +222,7 @@ class ModelPool:
         self._verbose, self._at_once = verbose, 1
         self._generators: Pool[tuple[Path | str, Path | None], Any] = Pool(stage="load")
         self._parts: Pool[tuple[str, object], Any] = Pool()
-        self._reported: set[tuple[Path | str, Path | None]] = set()  # models of which the user was told what to know
+        self._reported: set[tuple[Path | str, Path | None]] = set()  # models whose problems the user has been told
 
     def run_at_once(self, n: int) -> None:
         """Let each model run the calls of up to `n` threads in common batches; of fewer where memory is short."""
@@ -309,7 +309,7 @@ class ModelPool:
         placements = [self._placement(path) for path, _ in loaded]
         found = [gpu.description for gpu in gpus_here(True).found if any(each.may_use(gpu) for each in placements)]
         layers = " and ".join(dict.fromkeys(each.info.gpu_layers or "" for _, each in loaded))
-        own = [*found, f"{layers} layers"] if found else ["CPU", counted(loaded[0][1].threads, "thread")]
+        own = [*found, f"{layers} layers"] if found else ["CPU", plural(loaded[0][1].threads, "thread")]
         return ", ".join([*own, *servers])
 
     def evict_idle(self, seconds: float) -> None:
@@ -376,6 +376,6 @@ def _check_llama() -> None:
 
 
 def _missing(names: Sequence[str]) -> list[str]:
-    """Return the models of the catalogue among `names` that are not in the store."""
-    catalogue = load_catalogue()
-    return [name for name in names if catalogue.find(name) and locate(name, models_dir(), catalogue) is None]
+    """Return the models of the catalog among `names` that are not in the store."""
+    catalog = load_catalog()
+    return [name for name in names if catalog.find(name) and locate(name, models_dir(), catalog) is None]

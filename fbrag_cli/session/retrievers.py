@@ -17,7 +17,8 @@ from fbrag_cli.query import DEFAULT_RETRIEVER
 from fbrag_cli.session.placement import loading
 from fbrag_cli.session.pool import Lease, Pool
 from fbrag_cli.session.settings import ModelSettings
-from fbrag_cli.text.near import closest
+from fbrag_cli.storage.files import on_disk
+from fbrag_cli.text.suggest import closest
 
 if TYPE_CHECKING:
     import numpy as np
@@ -79,7 +80,7 @@ class Retrievers:
             return
         from fbrag_cli.retrieval.sentence_model import folder_of
 
-        if (near := closest(name, [DEFAULT_RETRIEVER])) and not os.path.exists(name):
+        if (near := closest(name, [DEFAULT_RETRIEVER])) and not os.path.exists(on_disk(name)):
             raise FbragError("usage", f"there is no retriever {name}", f"did you mean {near}?")
         folder_of(name)
 
@@ -103,14 +104,14 @@ class Retrievers:
 
         _check_file(name)
         how = loading(self._settings, listener.cancellation, large=False, verbose=self._verbose)
-        embedder = owned.enter_context(LlamaEmbedder(Path(name), how, prefixes=prefixes_of))
+        embedder = owned.enter_context(LlamaEmbedder(Path(on_disk(name)), how, prefixes=prefixes_of))
         for problem in embedder.problems:
             listener.progress(Event("load", "warning", text=problem))
         return embedder
 
 
 def _check_file(name: str) -> None:
-    if not os.path.isfile(name):
+    if not os.path.isfile(on_disk(name)):
         what = f"there is no file {name}"
         raise FbragError("model_missing", what, "name an embedding model: a GGUF file, or one of the hub")
 

@@ -11,7 +11,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from fbrag_cli.generation.cached import Reuse
+from fbrag_cli.generation.cached import CachePolicy
 from fbrag_cli.generation.process import set_environment
 from fbrag_cli.generation.server.address import is_server
 from fbrag_cli.methods.method import Method, Tools
@@ -25,8 +25,8 @@ from fbrag_cli.session.pool import Lease
 from fbrag_cli.session.retrievers import Retrievers
 from fbrag_cli.session.settings import CacheSettings, DocumentSettings, ModelSettings
 from fbrag_cli.settings import settings_of
-from fbrag_cli.storage.files import sha256_of
-from fbrag_cli.text.printable import counted
+from fbrag_cli.storage.files import on_disk, sha256_of
+from fbrag_cli.text.printable import plural
 from fbrag_cli.trace import Stage, Trace
 
 if TYPE_CHECKING:
@@ -50,7 +50,12 @@ class Session:
     """
 
     def __init__(
-        self, pool: ModelPool, retrievers: Retrievers, cache: Cache, listener: Listener | None = None, reuse: Reuse | None = None
+        self,
+        pool: ModelPool,
+        retrievers: Retrievers,
+        cache: Cache,
+        listener: Listener | None = None,
+        reuse: CachePolicy | None = None,
     ) -> None:
         set_environment()
         self.models, self.pool, self.retrievers, self.cache = pool.models, pool, retrievers, cache
@@ -67,7 +72,7 @@ class Session:
         *,
         fetch: Fetch | None = None,
         verbose: bool = False,
-        reuse: Reuse | None = None,
+        reuse: CachePolicy | None = None,
     ) -> Session:
         """Return a session.
 
@@ -78,7 +83,7 @@ class Session:
         settings, listener = settings or ModelSettings(), listener or Listener()
         if cache is None or isinstance(cache, CacheSettings):
             chosen = cache or CacheSettings()
-            cache, reuse = chosen.opened(progress=listener.progress), reuse or Reuse(again=chosen.again)
+            cache, reuse = chosen.opened(progress=listener.progress), reuse or CachePolicy(refresh=chosen.again)
         pool = ModelPool(Models(settings, listener, fetch=fetch), verbose=verbose)
         return cls(pool, Retrievers(settings, cache, verbose=verbose), cache, listener, reuse)
 
@@ -139,6 +144,7 @@ class Session:
             from fbrag_cli.indexing.collect import collect, collect_one
             from fbrag_cli.indexing.files import find_files
 
+            paths = [*map(on_disk, paths)]
             reading = _reading(settings, chunk_words, password)
             findings = find_files(paths, settings.include, settings.exclude, listener.cancellation)
             if len(findings.files) == 1 and not any(map(os.path.isdir, paths)):
@@ -259,7 +265,7 @@ class Session:
             stages=(Stage("read", collection.seconds), load, *trace.stages),
             warnings=(*collection.warnings, *trace.warnings),
             cached=(*collection.cached, *trace.cached),
-            absent=tools.retriever.lacks(query.text) if isinstance(tools.retriever, BM25) else (),
+            missing_terms=tools.retriever.missing_terms(query.text) if isinstance(tools.retriever, BM25) else (),
         )
         return trace if answering else self._with_thoughts(trace)
 
@@ -281,11 +287,14 @@ class Session:
             large = tools.large()
             if trace.forward:
                 title, model = ("small model", tools.small()) if method.needs_small else ("large model, first", large)
-                yield title, model.written(trace.forward.turns)
-            yield "large model", large.written(method.turns(method.fitted(trace, large)))
+                yield title, model.render_prompt(trace.forward.messages)
+            yield "large model", large.render_prompt(method.messages(method.truncate_to_window(trace, large)))
             if fallback := method.fallback(trace):
                 method, trace = fallback
-                yield "large model, where it declines", large.written(method.turns(method.fitted(trace, large)))
+                yield (
+                    "large model, where it declines",
+                    large.render_prompt(method.messages(method.truncate_to_window(trace, large))),
+                )
 
     def count_tokens(self, text: str, query: Query) -> int:
         """Return the number of tokens of a text, as the model that looks forward reads it. That model is loaded for it."""
@@ -304,7 +313,7 @@ class Session:
 
     def _with_thoughts(self, trace: Trace) -> Trace:
         """Return the trace with a warning for each model that has thought. Each is reported once in a session."""
-        thoughts = warnings_of_thoughts(trace)
+        thoughts = reasoning_warnings(trace)
         for name, warning in thoughts.items():
             if self._thinking.setdefault(name, warning) is warning:
                 self.listener.progress(Event("load", "warning", text=warning))
@@ -360,17 +369,17 @@ class Session:
             )
 
 
-def warnings_of_thoughts(trace: Trace) -> dict[str, str]:
+def reasoning_warnings(trace: Trace) -> dict[str, str]:
     """Return a warning for each model that has thought for this question, by its name. What came from the cache took no time."""
     looks = "small" if "small" in trace.models else "large"
     models = {"forward": (looks, "samples"), "answer": ("large", "answer")}
     totals: dict[ModelInfo, int] = {}
     for each in trace.stages:
         role, cached = models.get(each.name, ("", ""))
-        if each.thought_tokens and cached not in trace.cached:
-            totals[trace.models[role]] = totals.get(trace.models[role], 0) + each.thought_tokens
+        if each.reasoning_tokens and cached not in trace.cached:
+            totals[trace.models[role]] = totals.get(trace.models[role], 0) + each.reasoning_tokens
     return {
-        model.name: f"{model.name} thinks before it answers, although it was told not to: {counted(n, 'token')} of thought are "
+        model.name: f"{model.name} thinks before it answers, although it was told not to: {plural(n, 'token')} of thought are "
         f"left out; it takes longer ({_INSTEAD if model.gpu_layers else _AT_THE_SERVER})"
         for model, n in totals.items()
     }

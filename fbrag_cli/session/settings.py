@@ -77,7 +77,7 @@ class CacheSettings:
         that holds nothing; the last makes a warning.
         """
         from fbrag_cli.storage.cache import NOWHERE, Cache
-        from fbrag_cli.storage.places import cache_dir, is_nowhere
+        from fbrag_cli.storage.paths import cache_dir, is_nowhere
 
         if self.no_cache or private:
             return NOWHERE

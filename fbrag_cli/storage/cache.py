@@ -45,7 +45,7 @@ _ABANDONED_SECONDS = 86400
 _DAMAGED = (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError, OverflowError)
 
 
-class ForeignFolderError(OSError):
+class NotACacheFolderError(OSError):
     """The folder is not empty and not a cache of fbrag's, or not the user's alone: nothing is read, written or deleted there."""
 
 
@@ -55,7 +55,7 @@ def entry_key(*parts: object) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class CacheEntry:
     """An entry on the disk. bytes: its size. used: time of the last use, seconds since the epoch."""
 
     kind: str
@@ -96,7 +96,7 @@ class Cache:
 
         It is removed if the block raises or another process was faster. It is flushed before it becomes an entry, so that a
         crash, even of the machine, leaves no damaged entry.
-        Raises OSError where nothing can be written: a full disk, a folder without permission, ForeignFolderError.
+        Raises OSError where nothing can be written: a full disk, a folder without permission, NotACacheFolderError.
         """
         place = Path(self._place(kind, key))
         self._folder.prepare()
@@ -179,7 +179,7 @@ class Cache:
 
     # -- all of them -------------------------------------------------------------------------------------------------------
 
-    def entries(self, kind: str | None = None, older_than: float | None = None) -> Iterator[Entry]:
+    def entries(self, kind: str | None = None, older_than: float | None = None) -> Iterator[CacheEntry]:
         """Yield the entries of one kind or of all, also of kinds of newer versions; with `older_than`, only those that were not
         used for so many seconds. Links, and files not named as entries are, are left out.
         """
@@ -191,7 +191,7 @@ class Cache:
                         with suppress(OSError):  # another process removed it just now
                             about = found.stat(follow_symlinks=False)
                             if older_than is None or about.st_mtime <= now - older_than:
-                                yield Entry(folder.name, Path(found.path), about.st_size, about.st_mtime)
+                                yield CacheEntry(folder.name, Path(found.path), about.st_size, about.st_mtime)
 
     def size(self) -> dict[str, tuple[int, int]]:
         """Return (number of entries, bytes) by kind, in alphabetical order."""
@@ -227,7 +227,7 @@ class Cache:
     def clear(self, kind: str | None = None, older_than: float | None = None) -> int:
         """Remove the entries that `entries` yields. Returns the bytes freed.
 
-        Raises ForeignFolderError; OSError for an entry that cannot be removed, after removing all others.
+        Raises NotACacheFolderError; OSError for an entry that cannot be removed, after removing all others.
         """
         if not self.root.exists():
             return 0
@@ -256,7 +256,7 @@ class Cache:
         return True
 
     def check_usable(self) -> None:
-        """Make the folder, and try to make a file there. Raises OSError, ForeignFolderError."""
+        """Make the folder, and try to make a file there. Raises OSError, NotACacheFolderError."""
         self._folder.prepare()
         probe = self._folder.temporary()
         try:
@@ -265,7 +265,7 @@ class Cache:
             delete(probe)
 
     def check_ours(self) -> None:
-        """Raise ForeignFolderError for a folder that is not a cache of fbrag's, OSError for one that cannot be read."""
+        """Raise NotACacheFolderError for a folder that is not a cache of fbrag's, OSError for one that cannot be read."""
         if self.root.exists():
             self._folder.check_ours()
 
@@ -348,17 +348,17 @@ class _Folder:
         return self._mark().startswith(_MARK)
 
     def check_ours(self) -> None:
-        """Raise ForeignFolderError for a folder that is not empty and lacks the mark, that is another user's, or that others can
-        write: what they put there would be taken for the user's documents. Raises OSError.
+        """Raise NotACacheFolderError for a folder that is not empty and lacks the mark, that is another user's, or that others
+        can write: what they put there would be taken for the user's documents. Raises OSError.
         """
         self._check_private()
         others = set(os.listdir(self.root)) - {_TAG}  # listed first: another process makes the mark before anything else
         mark = self._mark()
         if not mark.startswith(_MARK) and (others or not _SIGNATURE.startswith(mark)):
-            raise ForeignFolderError(errno.ENOTEMPTY, "it is not empty, and no cache of fbrag's", str(self.root))
+            raise NotACacheFolderError(errno.ENOTEMPTY, "it is not empty, and no cache of fbrag's", str(self.root))
 
     def prepare(self) -> None:
-        """Make the folder and its mark, readable for the owner only. Raises OSError, ForeignFolderError."""
+        """Make the folder and its mark, readable for the owner only. Raises OSError, NotACacheFolderError."""
         self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._check_private()
         if not self.is_ours():
@@ -378,10 +378,10 @@ class _Folder:
             return
         about = self.root.stat()
         if about.st_uid not in (os.geteuid(), 0):
-            raise ForeignFolderError(errno.EPERM, "it belongs to another user", str(self.root))
+            raise NotACacheFolderError(errno.EPERM, "it belongs to another user", str(self.root))
         group = 0 if about.st_gid == about.st_uid else 0o020  # a group of the same number is the user's own
         if about.st_mode & (0o002 | group):
-            raise ForeignFolderError(errno.EPERM, "other users can write it", str(self.root))
+            raise NotACacheFolderError(errno.EPERM, "other users can write it", str(self.root))
 
     # -- additions and removals --------------------------------------------------------------------------------------------
 

@@ -12,8 +12,8 @@ from typing import Any
 
 from fbrag_cli.errors import FbragError
 from fbrag_cli.settings import Setting, Value
-from fbrag_cli.storage.files import not_writable, read_small, whole_file
-from fbrag_cli.storage.places import config_path
+from fbrag_cli.storage.files import not_writable, on_disk, read_small, whole_file
+from fbrag_cli.storage.paths import config_path
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Config:
 def locate(named: str | None, environ: Mapping[str, str]) -> ConfigFile | None:
     """Return the file that `--config` (`named`) or FBRAG_CONFIG names, else the user's own; None if they name "none"."""
     if named := named or environ.get("FBRAG_CONFIG"):
-        return None if named == "none" else ConfigFile(Path(os.path.expanduser(named)), named=True)
+        return None if named == "none" else ConfigFile(Path(on_disk(os.path.expanduser(named))), named=True)
     return ConfigFile(config_path(), named=False)
 
 

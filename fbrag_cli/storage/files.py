@@ -1,4 +1,5 @@
-"""File helpers: whole-or-nothing writes, durable writes (fsync), locks, hashes, best-effort delete and list."""
+"""File helpers: names as the disk spells them, whole-or-nothing writes, durable writes (fsync), locks, hashes, best-effort delete
+and list."""
 
 from __future__ import annotations
 
@@ -8,14 +9,44 @@ import shutil
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import BinaryIO
+from unicodedata import normalize
 
 from fbrag_cli.errors import FbragError
 
 _BLOCK = 1 << 20  # bytes
 # No link is followed, and opening a pipe does not wait for its other end.
 _PLAIN = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+_LONGEST_NAME = 255  # characters of a file name, on all common file systems
+
+
+# -- names -------------------------------------------------------------------------------------------------------------------
+
+
+def on_disk(path: str) -> str:
+    """Return a path with each part as the disk spells it: a name that is not there becomes one that is equal to it in NFC.
+
+    A name from a Mac may be decomposed (NFD): it looks like the one that is typed, but has other characters. From the first part
+    on that the disk does not have in any form, the path stays as it is.
+    """
+    if path.isascii() or os.path.lexists(path):
+        return path
+    found = ""
+    parts = PurePath(path).parts
+    for i, part in enumerate(parts):
+        is_there = os.path.lexists(os.path.join(found, part))
+        names = [part] if is_there else [each.name for each in listed(Path(found)) if is_same_name(each.name, part)]
+        if not names:
+            return os.path.join(found, *parts[i:])
+        found = os.path.join(found, min(names))
+    return found
+
+
+def is_same_name(name: str, other: str) -> bool:
+    """Return whether two names look the same: they are equal in NFC."""
+    longest = max(len(name), len(other))  # a run of marks takes a time that grows with the square of its length
+    return name == other or (longest <= _LONGEST_NAME and normalize("NFC", name) == normalize("NFC", other))
 
 
 # -- whole or not at all -----------------------------------------------------------------------------------------------------
@@ -136,7 +167,7 @@ def blocks_of(path: Path, limit: int | None = None) -> Iterator[bytes]:
 
 def read_small(path: Path, limit: int = 16_000_000) -> bytes:
     """Return a file that a person has written, as one of settings. Raises OSError, also for one of more than `limit` bytes."""
-    with path.open("rb") as file:  # a pipe of the shell has no size to ask for
+    with open(on_disk(str(path)), "rb") as file:  # a pipe of the shell has no size to ask for
         data = file.read(limit + 1)
     if len(data) > limit:
         raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(path))

@@ -20,7 +20,7 @@ from fbrag_cli.text.printable import dumps, one_line
 Row = Mapping[str, Any]
 
 #: What to do where an output holds rows of something else.
-ANOTHER = "choose another -o FILE, or add --restart"
+HINT_OTHER_FILE = "choose another -o FILE, or add --restart"
 _NOT_OURS = "choose another -o FILE"
 _OURS = (b'{"schema":"fbrag.', b'{"schema": "fbrag.')  # what --restart may replace
 _FLUSH_EVERY = 1.0  # seconds between two flushes to the disk (fsync)
@@ -99,7 +99,7 @@ class RowFile:
         except ValueError as error:
             if not (restart and is_ours):
                 what = f"{self._path} holds no rows of this kind: {error}"
-                raise FbragError("usage", what, ANOTHER if is_ours else _NOT_OURS) from None
+                raise FbragError("usage", what, HINT_OTHER_FILE if is_ours else _NOT_OURS) from None
         else:
             if not restart:
                 self.rows = rows

@@ -27,7 +27,7 @@ _SCRIPTS = {
     "Sinhala": ["si"], "Tamil": ["ta"], "Telugu": ["te"],
 }  # fmt: skip
 
-_SAMPLES, _SAMPLE_CHARS = 8, 1000  # parts spread over a text, as beginnings are often licences
+_SAMPLES, _SAMPLE_CHARS = 8, 1000  # parts spread over a text, as beginnings are often licenses
 _LETTERS_A_WORD = {"Han": 2, "Hiragana": 2, "Katakana": 2}  # about 5 in other scripts
 _JAPANESE = 0.05  # the least share of kana in a Japanese text; a Chinese one has next to none
 _FEWEST = 0.1  # the least share of function words of its language in a text

@@ -43,7 +43,7 @@ def dumps(value: Any) -> str:
     return _UNSAFE.sub(lambda found: json.dumps(found.group())[1:-1], text)
 
 
-def counted(count: int, unit: str) -> str:
+def plural(count: int, unit: str) -> str:
     """Return a count with its unit, as "1 chunk" or "1,200 chunks"."""
     return f"{count:,} {unit}" if count == 1 else f"{count:,} {unit}s"
 
@@ -51,7 +51,7 @@ def counted(count: int, unit: str) -> str:
 def counted_names(names: Collection[str], unit: str, most: int = 5) -> str:
     """Return a count with its unit and the first names, as "7 attachments (a.pdf, b.pdf and 5 more)". most: number of names."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
-    return f"{counted(len(names), unit)} ({', '.join(islice(names, most))}{more})"
+    return f"{plural(len(names), unit)} ({', '.join(islice(names, most))}{more})"
 
 
 def byte_size(count: float) -> str:

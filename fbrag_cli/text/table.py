@@ -9,7 +9,7 @@ from typing import TextIO
 from fbrag_cli.text.printable import one_line
 
 
-def aligned(rows: Sequence[Sequence[str]], right: Container[int] = (), *, gap: int = 2) -> Iterator[str]:
+def align_columns(rows: Sequence[Sequence[str]], right: Container[int] = (), *, gap: int = 2) -> Iterator[str]:
     """Yield a line for each row, its cells made one printable line each, with `gap` spaces between columns.
 
     right: the numbers, from 0, of the columns that are aligned on the right. All rows have the same number of cells.
@@ -29,7 +29,7 @@ def width_of(text: str) -> int:
     return cell_len(text)
 
 
-def shortened(text: str, columns: int, *, at_start: bool = False) -> str:
+def shorten(text: str, columns: int, *, at_start: bool = False) -> str:
     """Return `text` cut to a width of `columns` with an ellipsis, at its end or at its start."""
     from rich.cells import set_cell_size
 

@@ -47,7 +47,7 @@ class Styled:
         """Yield the lines, broken to fit `columns` (None: as they are). margin: before what follows a break."""
         at = 0
         for line in self.text.split("\n"):
-            spans = [(at, at + len(line))] if columns is None else wrapped(line, at, columns, len(margin))
+            spans = [(at, at + len(line))] if columns is None else wrap_spans(line, at, columns, len(margin))
             for number, (start, end) in enumerate(spans):
                 yield (margin if number else "") + self.painted(start, end, colored=colored, linked=linked)
             at += len(line) + 1
@@ -61,7 +61,7 @@ class Styled:
         return f"\x1b]8;;{address}\x1b\\{text}\x1b]8;;\x1b\\" if linked and address else text
 
 
-def wrapped(line: str, at: int, columns: int, margin: int = 0) -> list[Span]:
+def wrap_spans(line: str, at: int, columns: int, margin: int = 0) -> list[Span]:
     """Return (start, end) of the pieces of a line that fit `columns` of a terminal, `at` added to each. At least one piece.
 
     A line is cut between words, and only a word that is wider than `columns` is cut itself. A line end is a space.
@@ -82,20 +82,20 @@ def wrapped(line: str, at: int, columns: int, margin: int = 0) -> list[Span]:
     return [(at + start, at + end) for start, end in found] or [(at, at)]
 
 
-def folded(text: str, columns: int | None, margin: str = "") -> str:
+def wrap(text: str, columns: int | None, margin: str = "") -> str:
     """Return a printable text with lines that fit `columns` (None: as it is). margin: before what follows a break."""
     return "\n".join(Styled(text).lines(columns, margin=margin))
 
 
-def beginning(text: str, columns: int) -> str:
+def truncate(text: str, columns: int) -> str:
     """Return a printable line cut between words to fit `columns`, with an ellipsis where anything is left out."""
     if width_of(text) <= columns:
         return text
-    _, end = wrapped(text, 0, max(1, columns - 2))[0]
+    _, end = wrap_spans(text, 0, max(1, columns - 2))[0]
     return text[:end].rstrip() + (" …" if text[end : end + 1].isspace() else "…")
 
 
-def broken(text: str, columns: int | None, margin: str = "") -> Iterator[str]:
+def wrap_lines(text: str, columns: int | None, margin: str = "") -> Iterator[str]:
     """Yield the lines of a printable text, broken to fit `columns` (None: as they are). margin: before each line."""
     room = None if columns is None else max(_LEAST, columns - len(margin))
     return (f"{margin}{line}".rstrip() for line in Styled(text).lines(room))

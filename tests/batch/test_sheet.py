@@ -19,9 +19,11 @@ HEAD = ",".join(COLUMNS) + "\n"
 
 
 def row(document: str, id: str = "1", **more: Any) -> dict[str, Any]:
-    nothing = dict.fromkeys(("place", "quote", "unsupported_answer", "confidence", "unsure", "support", "agreement", "error"))
+    nothing = dict.fromkeys(
+        ("location", "quote", "unsupported_answer", "confidence", "low_confidence", "support", "agreement", "error")
+    )
     made = {"id": id, "document": document, "question": "Who?", "status": "answered", "answer": "The mate.", "seconds": 0.5}
-    return {**nothing, **made, "sources": [], "absent": [], **more}
+    return {**nothing, **made, "sources": [], "missing_terms": [], **more}
 
 
 def cells(*rows: dict[str, Any]) -> list[dict[str, str]]:
@@ -76,8 +78,10 @@ FORMULAS = ['=HYPERLINK("http://a.b","x")', "+1+1", "-2+3", "@SUM(A1)", "\t=1", 
 @pytest.mark.parametrize("text", FORMULAS)
 def test_no_cell_is_a_formula(text: str) -> None:
     """Whatever a document, its name, a question or a model says."""
-    (found,) = cells(row(text, text, question=text, answer=text, place=text, quote=text, unsupported_answer=text, absent=[text]))
-    for name in ("id", "document", "question", "answer", "place", "quote", "proposed", "absent"):
+    (found,) = cells(
+        row(text, text, question=text, answer=text, location=text, quote=text, unsupported_answer=text, missing_terms=[text])
+    )
+    for name in ("id", "document", "question", "answer", "location", "quote", "unsupported_answer", "missing_terms"):
         assert found[name] == f"'{text}", name
     assert cell(cell(text)) == cell(text)
 
@@ -99,10 +103,11 @@ def test_names_that_are_no_utf_8_stay_apart() -> None:
 
 
 def test_a_row_has_a_place_a_quote_and_what_was_proposed() -> None:
-    shown = row("a.docx", place="a.docx:3 (4.2)", quote="Either party may\u2026", confidence=0.8)
+    shown = row("a.docx", location="a.docx:3 (4.2)", quote="Either party may\u2026", confidence=0.8)
     declined = row("b.docx", status="not_found", answer=None, unsupported_answer="30 days")
     found = [
-        tuple(each[name] for name in ("answer", "place", "quote", "proposed", "confidence")) for each in cells(shown, declined)
+        tuple(each[name] for name in ("answer", "location", "quote", "unsupported_answer", "confidence"))
+        for each in cells(shown, declined)
     ]
     assert found == [("The mate.", "a.docx:3 (4.2)", "Either party may…", "", "0.8"), ("", "", "", "30 days", "")]
 

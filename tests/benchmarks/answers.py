@@ -27,7 +27,7 @@ from sample_languages import loaded, read
 from fbrag_cli.corpus import Passage
 from fbrag_cli.evaluation.datasets import Example
 from fbrag_cli.evaluation.metrics import evidence_recall, score
-from fbrag_cli.generation.generator import Generator, Turn
+from fbrag_cli.generation.generator import Generator, Message
 from fbrag_cli.methods.fb_rag.fb_rag import FBRag
 from fbrag_cli.methods.fb_rag.order_preserving import OrderPreserving
 from fbrag_cli.methods.method import Method
@@ -41,24 +41,24 @@ _ASKED = "\n\nQuestion: "
 class WithCandidates(FBRag):
     """The large model reads the answers of the forward samples, too."""
 
-    def turns(self, trace: Trace) -> tuple[Turn, ...]:
+    def messages(self, trace: Trace) -> tuple[Message, ...]:
         said = "; ".join(dict.fromkeys(sample.answer for sample in trace.samples if sample.answer))
         told = f" Others proposed, after reading a part of them: {said}. They may be wrong." if said else ""
-        return _told(FBRag.turns(self, trace), told)
+        return _told(FBRag.messages(self, trace), told)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuotingFirst(FBRag):
     """The large model copies the sentence that shows the answer before it answers."""
 
-    def turns(self, trace: Trace) -> tuple[Turn, ...]:
+    def messages(self, trace: Trace) -> tuple[Message, ...]:
         told = " First copy the sentence that shows it, after 'Quote:'. Then write the answer on a new line, after 'Answer:'."
-        return _told(FBRag.turns(self, trace), told)
+        return _told(FBRag.messages(self, trace), told)
 
 
-def _told(turns: tuple[Turn, ...], told: str) -> tuple[Turn, ...]:
-    (turn,) = turns
-    return (replace(turn, text=turn.text.replace(_ASKED, told + _ASKED)),)
+def _told(messages: tuple[Message, ...], told: str) -> tuple[Message, ...]:
+    (message,) = messages
+    return (replace(message, text=message.text.replace(_ASKED, told + _ASKED)),)
 
 
 def best_last(trace: Trace) -> Trace:

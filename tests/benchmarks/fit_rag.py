@@ -132,7 +132,7 @@ def long_tail() -> list[GoldQuestion]:
 
 
 def _reduction(trace: Trace) -> Reduction | None:
-    return trace.state if isinstance(trace.state, Reduction) else None
+    return trace.method_state if isinstance(trace.method_state, Reduction) else None
 
 
 def _there(parts: FitRagParts | None) -> FitRagParts:

@@ -36,12 +36,12 @@ from question_recall import BENCH, interval
 from sample_languages import by_system, dense, embedder, loaded, read
 
 from fbrag_cli.evaluation.metrics import f1, words
-from fbrag_cli.generation.generator import EmbeddingRows, Sampling, Turn
+from fbrag_cli.generation.generator import InputEmbeddings, Message, Sampling
 from fbrag_cli.generation.llama.encoder import LlamaEmbedder
 from fbrag_cli.generation.llama.generator import LlamaGenerator
 from fbrag_cli.methods.r2ag.features import FEATURES, permuted
 from fbrag_cli.methods.r2ag.former import R2Former, load
-from fbrag_cli.methods.r2ag.method import list_turns
+from fbrag_cli.methods.r2ag.method import list_messages
 from fbrag_cli.retrieval import Retriever
 from fbrag_cli.training.r2ag.lists import PassageList, list_of
 from fbrag_cli.training.rows import GoldQuestion, Material, Passage, Pool, read_material
@@ -52,19 +52,19 @@ NUMBERED = re.compile(r"^Passage \d+:\n", re.MULTILINE)
 REPLY, FIRST_TOKEN = Sampling(64, temperature=0), Sampling(1, temperature=0)  # greedy, as in the paper
 
 
-def turns_of(name: str, found: PassageList, former: R2Former | None) -> tuple[Turn, ...]:
+def turns_of(name: str, found: PassageList, former: R2Former | None) -> tuple[Message, ...]:
     """Return the prompt of a system. former: the trained parts that it has, None for the systems without any."""
     if name == "gold":
-        return list_turns([found.passages[i] for i in np.flatnonzero(found.labels)], found.question, None)
+        return list_messages([found.passages[i] for i in np.flatnonzero(found.labels)], found.question, None)
     if name == "told":
-        (marked,) = list_turns(found.passages, found.question, [EmbeddingRows.of(row[None, :1]) for row in found.features])
-        parts = [f" {part.vectors[0, 0]:.2f}" if isinstance(part, EmbeddingRows) else part for part in marked.parts]
-        return (Turn.of("user", parts),)
+        (marked,) = list_messages(found.passages, found.question, [InputEmbeddings.of(row[None, :1]) for row in found.features])
+        parts = [f" {part.vectors[0, 0]:.2f}" if isinstance(part, InputEmbeddings) else part for part in marked.parts]
+        return (Message.of("user", parts),)
     if former is None or not former.makes_rows:
-        return list_turns(found.passages, found.question, None)
+        return list_messages(found.passages, found.question, None)
     others = former.control == "shuffled" or name.endswith(PERMUTED)
     features = permuted(found.features, found.question) if others else found.features
-    return list_turns(found.passages, found.question, [EmbeddingRows.of(row[None]) for row in former.rows(features)])
+    return list_messages(found.passages, found.question, [InputEmbeddings.of(row[None]) for row in former.rows(features)])
 
 
 def material_of(name: str) -> Material:

@@ -48,13 +48,13 @@ class Kept:
     """A `Generator` whose reply to the next call is that of a row."""
 
     info = ModelInfo("kept", None, "0/0", None)
-    choose = None
+    choice_probabilities = None
     samples: tuple[Generation, ...] = ()
 
     def generate(self, *_: object) -> Generations:
         return Generations(self.samples, 0, 0, 0.0, 0.0)
 
-    def written(self, *_: object) -> str:
+    def render_prompt(self, *_: object) -> str:
         return ""
 
     def count_tokens(self, text: str) -> int:
@@ -63,11 +63,11 @@ class Kept:
 
 def loaded(name: str, threads: int) -> Generator:
     from fbrag_cli.generation.llama.generator import LlamaGenerator
-    from fbrag_cli.models.catalogue import load_catalogue
+    from fbrag_cli.models.catalog import load_catalog
     from fbrag_cli.models.store import resolve
-    from fbrag_cli.storage.places import models_dir
+    from fbrag_cli.storage.paths import models_dir
 
-    path = resolve(name, models_dir(), load_catalogue()).path
+    path = resolve(name, models_dir(), load_catalog()).path
     return LlamaGenerator(path, Loading(name=name, threads=threads, placement=ON_THE_CPU))
 
 
@@ -130,7 +130,7 @@ def measured(name: str, row: dict[str, Any], method: FBRag, small: Generator, ch
         "question_alone": recalls(trace.scores.backward),
         "fb": recalls(trace.scores.combined),
         "samples": [[sample.seed, sample.finish, sample.text] for sample in trace.samples],
-        "sample_languages": [detect(sample.said) for sample in trace.samples],
+        "sample_languages": [detect(sample.scored_text) for sample in trace.samples],
     }
 
 

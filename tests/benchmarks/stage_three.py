@@ -30,7 +30,7 @@ from sample_languages import loaded, read
 
 from fbrag_cli.evaluation.datasets import Example, load_examples
 from fbrag_cli.evaluation.metrics import answer_in, evidence_recall, main_metric, score
-from fbrag_cli.generation.generator import Call, Generator
+from fbrag_cli.generation.generator import CallOptions, Generator
 from fbrag_cli.methods.fb_rag.order_preserving import OrderPreserving
 from fbrag_cli.methods.method import DECLINED, SURE, Method, judged
 from fbrag_cli.trace import Trace
@@ -112,8 +112,11 @@ def answered(example: Example, name: str, texts: Sequence[str], large: Generator
 def proposed(method: Method, trace: Trace, large: Generator) -> dict[str, list[float]]:
     """P(yes) and P(no) of each distinct answer of the samples, by the check."""
     answers = dict.fromkeys(sample.answer for sample in trace.samples if sample.answer)
-    assert large.choose is not None
-    return {each: list(large.choose(method.support_turns(trace, each), ("yes", "no"), Call())) for each in answers}
+    assert large.choice_probabilities is not None
+    return {
+        each: list(large.choice_probabilities(method.support_messages(trace, each), ("yes", "no"), CallOptions()))
+        for each in answers
+    }
 
 
 def answer(out: Path, options: argparse.Namespace) -> None:

@@ -37,7 +37,7 @@ def test_the_evidence_is_selected_and_the_answer_is_right(fbrag: Run, id_: str) 
     cited = told["sources"][told["citations"][0]["sources"][0] - 1]
     assert any(" ".join(evidence.split()) in " ".join(cited["text"].split()) for evidence in row["evidence"])
     assert any(answer.casefold() in _sentence(cited).casefold() for answer in row["answers"]), _sentence(cited)
-    assert told["unseen"] == []
+    assert told["unsupported_terms"] == []
 
 
 def _sentence(source: dict[str, Any]) -> str:

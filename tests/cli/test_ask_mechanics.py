@@ -84,7 +84,7 @@ def test_json_sources_are_spans_of_the_decoded_text(fbrag: Run) -> None:
         assert source["start_line"] == text.count("\n", 0, source["start_char"]) + 1
         assert source["end_line"] == text.count("\n", 0, source["end_char"]) + 1
         assert all(text[start:end].strip() for start, end in source["highlights"])
-        assert 0 < source["relative"] <= 1
+        assert 0 < source["relative_score"] <= 1
         if found := source["sentence"]:
             assert text.count("\n", 0, found["start_char"]) + 1 == found["start_line"] >= source["start_line"]
             assert found["start_line"] <= found["end_line"] <= source["end_line"]
@@ -134,7 +134,7 @@ def test_answer_only_is_the_answer_only_and_quiet_is_quiet(fbrag_cached: Run) ->
 def test_without_sources_the_answer_refers_to_none(fbrag_cached: Run) -> None:
     asked = ("ask", INQUIRY, QUESTION, "--answer-anyway", *FAST)
     told = json.loads(fbrag_cached(*asked, "--json").stdout)
-    head = "Not sure: " if told["unsure"] else ""
+    head = "Not sure: " if told["low_confidence"] else ""
     assert fbrag_cached(*asked, "--sources", "none").stdout.splitlines()[0] == head + told["answer"]
 
 

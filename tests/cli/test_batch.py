@@ -264,7 +264,11 @@ def test_columns_of_csv(fbrag: Run, folder: Path) -> None:
         rows = list(csv.DictReader(file))
     assert [row["question"] for row in rows] == list(QUESTIONS)
     assert rows[0]["sources"].startswith("docs/a.txt:")
-    assert (folder / "out.csv").read_text("utf-8").startswith("\ufeffid,document,question,status,answer,place,quote,proposed")
+    assert (
+        (folder / "out.csv")
+        .read_text("utf-8")
+        .startswith("\ufeffid,document,question,status,answer,location,quote,unsupported_answer")
+    )
     assert sorted(name for name in os.listdir(folder) if "out" in name) == ["out.csv", "out.jsonl"]
 
 

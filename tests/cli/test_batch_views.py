@@ -69,7 +69,7 @@ def test_a_page_and_a_wide_table_of_all_rows(fbrag: Run, folder: Path) -> None:
     assert "contracts/lease.txt:1" in place.text_content()
     assert "no sentence shows this" in page.xpath("//td[@id='m2-1']")[0].text_content()  # 30 days, where the loan has 60
     (row, *_) = csv.DictReader((folder / "contracts" / "answers.csv").open(newline="", encoding="utf-8-sig"))
-    assert (row["place"], row["quote"]) == ("contracts/lease.txt:1", quote)
+    assert (row["location"], row["quote"]) == ("contracts/lease.txt:1", quote)
 
 
 def test_what_no_job_asks_is_not_said_to_be_open(fbrag: Run, folder: Path) -> None:

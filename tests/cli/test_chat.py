@@ -58,7 +58,10 @@ def test_json_is_an_object_for_each_question_with_what_was_understood(fbrag: Run
     server.replies.extend([stream("Josiah Goss."), stream(PAID), stream("The railway board.")])
     done = fbrag("chat", works, "--json", *FAST, *models(server), stdin=f"{BUILT}\nAnd who paid for it?\n/source 1\n")
     told = [json.loads(line) for line in done.stdout.splitlines()]
-    assert [(each.get("typed"), each.get("understood")) for each in told[:2]] == [(BUILT, BUILT), ("And who paid for it?", PAID)]
+    assert [(each.get("question"), each.get("resolved_question")) for each in told[:2]] == [
+        (BUILT, BUILT),
+        ("And who paid for it?", PAID),
+    ]
     assert told[1]["answer"] == "The railway board."
     assert told[2]["schema"] == "fbrag.error/1"
     assert done.returncode == 2

@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from fbrag_cli.models.catalogue import load_catalogue
+from fbrag_cli.models.catalog import load_catalog
 from tests.conftest import ROOT, Run
 
 
 @pytest.fixture
 def environment(clean_environment: dict[str, str], tmp_path: Path) -> dict[str, str]:
-    """A user whose PATH has `fbrag`, and whose store has one model outside the catalogue."""
+    """A user whose PATH has `fbrag`, and whose store has one model outside the catalog."""
     command = tmp_path / "bin" / "fbrag"
     command.parent.mkdir()
     command.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -P -m fbrag_cli "$@"\n')
@@ -79,15 +79,15 @@ def test_bash_completes(environment: dict[str, str], tmp_path: Path, words: list
     assert sorted(in_bash(environment, tmp_path, "fbrag", *words)) == sorted(offered)
 
 
-def test_all_models_of_the_catalogue_are_offered(environment: dict[str, str], tmp_path: Path) -> None:
-    assert set(in_bash(environment, tmp_path, "fbrag", "models", "pull", "")) == {*load_catalogue().models, "my-own"}
+def test_all_models_of_the_catalog_are_offered(environment: dict[str, str], tmp_path: Path) -> None:
+    assert set(in_bash(environment, tmp_path, "fbrag", "models", "pull", "")) == {*load_catalog().models, "my-own"}
 
 
 def test_no_name_is_offered_that_a_shell_takes_for_code(environment: dict[str, str], tmp_path: Path) -> None:
     for name in ("a$(touch owned)", "b\\$(touch owned)", "-c", "d e", "f;g"):
         (tmp_path / "store" / f"{name}.gguf").write_bytes(b"GGUF")
     offered = in_bash(environment, tmp_path, "fbrag", "ask", "--large", "")
-    assert set(offered) == {*load_catalogue().models, "my-own", "local"}
+    assert set(offered) == {*load_catalog().models, "my-own", "local"}
 
 
 def test_the_key_completes_a_command(environment: dict[str, str], tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ import pytest
 from fbrag_cli.cli.doctor import known_variables
 from fbrag_cli.cli.options import known_keys
 from fbrag_cli.doctor import checks, probe
-from fbrag_cli.doctor.checks import Check, Situation
+from fbrag_cli.doctor.checks import Check, DoctorInput
 from fbrag_cli.models.store import ModelFile
 from fbrag_cli.storage.config_file import ConfigFile
 from tests.conftest import Run
@@ -27,8 +27,8 @@ SMALL = {"FBRAG_LARGE": "smollm2-135m", "FBRAG_SMALL": "smollm2-135m"}
 
 
 @pytest.fixture
-def situation(tmp_path: Path) -> Situation:
-    return Situation(
+def situation(tmp_path: Path) -> DoctorInput:
+    return DoctorInput(
         environ={"PATH": os.environ["PATH"]},
         config_file=ConfigFile(tmp_path / "config.toml", named=False),
         keys=known_keys(),
@@ -103,7 +103,7 @@ def test_broken_things_are_findings_and_exit_1(fbrag: Run, smollm2: Path, tmp_pa
     [(signal.SIGSEGV, "--no-gpu-probe"), (signal.SIGILL, "GGML_NATIVE"), (signal.SIGKILL, "out of memory")],
 )
 def test_a_model_that_kills_its_process(
-    situation: Situation, monkeypatch: pytest.MonkeyPatch, number: signal.Signals, fix: str
+    situation: DoctorInput, monkeypatch: pytest.MonkeyPatch, number: signal.Signals, fix: str
 ) -> None:
     crash = child(f"import os; print('loading', flush=True); os.kill(os.getpid(), {int(number)})")
     monkeypatch.setattr(probe, "command", lambda *arguments: crash)
@@ -113,7 +113,7 @@ def test_a_model_that_kills_its_process(
 
 
 @POSIX
-def test_a_build_that_crashes_when_it_is_loaded(situation: Situation, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_build_that_crashes_when_it_is_loaded(situation: DoctorInput, monkeypatch: pytest.MonkeyPatch) -> None:
     crash = child("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)")
     monkeypatch.setattr(probe, "command", lambda *arguments: crash)
     (found,) = checks.llama(situation)
@@ -122,14 +122,14 @@ def test_a_build_that_crashes_when_it_is_loaded(situation: Situation, monkeypatc
     assert f"{sys.executable} -m pip install --force-reinstall" in str(found.fix)
 
 
-def test_a_build_that_is_not_there(situation: Situation, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_build_that_is_not_there(situation: DoctorInput, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(probe, "command", lambda *arguments: child("import no_such_module"))
     (found,) = checks.llama(situation)
     assert found.status == "fail"
     assert "No module named 'no_such_module'" in found.finding
 
 
-def test_a_model_that_never_answers(situation: Situation) -> None:
+def test_a_model_that_never_answers(situation: DoctorInput) -> None:
     assert probe.run(child("import time; time.sleep(60)"), {}, timeout=0.2) == probe.Death("timeout", "no result within 0.2 s")
 
 
@@ -153,7 +153,7 @@ def report(**changed: Any) -> dict[str, Any]:
 CUDA = {"name": "CUDA0", "description": "NVIDIA H200", "is_gpu": True, "free_bytes": 139e9, "total_bytes": 141e9}
 
 
-def test_a_cpu_build_on_a_machine_with_an_nvidia_gpu(fbrag: Run, tmp_path: Path, situation: Situation) -> None:
+def test_a_cpu_build_on_a_machine_with_an_nvidia_gpu(fbrag: Run, tmp_path: Path, situation: DoctorInput) -> None:
     (tmp_path / "nvidia-smi").write_text("#!/bin/sh\n")
     (tmp_path / "nvidia-smi").chmod(0o755)
     if not any("CUDA" in line for line in fbrag("--version", "-v").stdout.splitlines()):
@@ -165,7 +165,7 @@ def test_a_cpu_build_on_a_machine_with_an_nvidia_gpu(fbrag: Run, tmp_path: Path,
     assert checks.backend(report(), situation, nvidia=False).status == "ok"
 
 
-def test_devices(situation: Situation) -> None:
+def test_devices(situation: DoctorInput) -> None:
     cuda = report(system_info="CUDA : ARCHS = 900 | CPU : AVX2 = 1 | ", devices=[CUDA, *report()["devices"]])
     assert checks.backend(cuda, situation, nvidia=True) == Check(
         "llama.cpp", "ok", "llama-cpp-python 0.3.36, built for CUDA, CPU"
@@ -180,7 +180,7 @@ def test_devices(situation: Situation) -> None:
     assert "hides every GPU" in checks.devices(blind, hidden, nvidia=True).finding
 
 
-def test_the_build_for_this_cpu_and_a_portable_one(situation: Situation) -> None:
+def test_the_build_for_this_cpu_and_a_portable_one(situation: DoctorInput) -> None:
     native = checks.cpu(report(), {"avx2", "avx512f"}, situation)
     assert native == Check("cpu", "ok", "built for this CPU (AVX2, AVX512)")
     portable = report(system_info="CPU : SSE3 = 1 | AVX = 1 | AVX2 = 1 | FMA = 1 | ")
@@ -196,31 +196,31 @@ def test_the_build_for_this_cpu_and_a_portable_one(situation: Situation) -> None
     assert checks.cpu(report(system_info="CPU : "), set(), situation).status == "warn"
 
 
-def test_a_portable_build_cannot_be_replaced_without_a_compiler(situation: Situation, tmp_path: Path) -> None:
+def test_a_portable_build_cannot_be_replaced_without_a_compiler(situation: DoctorInput, tmp_path: Path) -> None:
     portable = report(system_info="CPU : AVX2 = 1 | ")
     found = checks.cpu(portable, {"avx512f"}, replace(situation, environ={"PATH": str(tmp_path)}))
     assert str(found.fix).startswith("install a C++ compiler (")
 
 
-def test_another_version_than_fbrag_needs(situation: Situation) -> None:
+def test_another_version_than_fbrag_needs(situation: DoctorInput) -> None:
     found = checks.backend(report(version="0.3.35"), situation, nvidia=False)
     assert (found.status, "needs llama-cpp-python==0.3.36" in found.finding) == ("warn", True)
 
 
-def test_the_speed_of_a_model(situation: Situation, smollm2: Path) -> None:
+def test_the_speed_of_a_model(situation: DoctorInput, smollm2: Path) -> None:
     check = checks.answer("small model runs", ModelFile("m", smollm2, None, None), replace(situation, gpu="off"))
     speeds = re.search(r"; reads ([\d,]+) tokens/s, writes ([\d,]+)$", check.finding)
     assert speeds
     assert all(int(each.replace(",", "")) > 1 for each in speeds.groups())
 
 
-def test_no_room_for_the_models(situation: Situation, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_room_for_the_models(situation: DoctorInput, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shutil.disk_usage", lambda path: type("Usage", (), {"free": 1_000})())
     found = checks.disk(situation)
     assert (found.status, "FBRAG_MODELS_DIR" in str(found.fix)) == ("warn", True)
 
 
-def test_a_folder_of_models_that_is_on_no_disk(situation: Situation, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_of_models_that_is_on_no_disk(situation: DoctorInput, monkeypatch: pytest.MonkeyPatch) -> None:
     assert checks.disk(replace(situation, models_dir=Path("/") / ("x" * 300) / "models")).status == "ok"
     monkeypatch.setattr("os.path.exists", lambda path: False)  # a drive of Windows
     assert checks.disk(situation).status == "warn"
@@ -233,7 +233,7 @@ def test_a_login_in_the_address_of_both_models_is_not_printed(fbrag: Run) -> Non
     assert "secret" not in done.stdout + done.stderr
 
 
-def test_the_environment_keeps_secrets(situation: Situation) -> None:
+def test_the_environment_keeps_secrets(situation: DoctorInput) -> None:
     environ = {"HF_TOKEN": "hf_abc", "FBRAG_GPU": "off", "LANG": "C"}
     found = checks.environment(replace(situation, environ=environ))
     assert found == Check("environment", "ok", "FBRAG_GPU HF_TOKEN")
@@ -243,7 +243,7 @@ def test_the_environment_keeps_secrets(situation: Situation) -> None:
     assert (unread.status, unread.fix) == ("warn", "unset FBRAG_SHELVES_OF_MY_OWN")
 
 
-def test_the_configuration_file(situation: Situation) -> None:
+def test_the_configuration_file(situation: DoctorInput) -> None:
     assert situation.config_file
     path = situation.config_file.path
     assert checks.config(situation).status == "ok"
@@ -254,14 +254,14 @@ def test_the_configuration_file(situation: Situation) -> None:
     assert checks.config(replace(situation, config_file=None)).status == "ok"
 
 
-def test_a_folder_of_models_that_cannot_be_written(situation: Situation, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_of_models_that_cannot_be_written(situation: DoctorInput, monkeypatch: pytest.MonkeyPatch) -> None:
     assert checks.disk(situation).status == "ok"
     monkeypatch.setattr("os.access", lambda path, mode: False)  # the tests may run as root, who may write everywhere
     found = checks.disk(situation)
     assert (found.status, "cannot be written" in found.finding, "FBRAG_MODELS_DIR" in str(found.fix)) == ("warn", True, True)
 
 
-def test_a_user_without_a_home(situation: Situation, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_user_without_a_home(situation: DoctorInput, monkeypatch: pytest.MonkeyPatch) -> None:
     nowhere = Path(os.devnull) / "fbrag"
     monkeypatch.setattr(checks, "cache_dir", lambda: nowhere)
     homeless = replace(situation, models_dir=nowhere / "models", config_file=ConfigFile(nowhere / "config.toml", named=False))

@@ -101,7 +101,7 @@ def test_a_question_arrives_as_utf_8_whatever_the_locale(fbrag: Run, tmp_path: P
     plain, bare = fbrag(*arguments), fbrag(*arguments, env=C_LOCALE)
     assert (bare.returncode, bare.stderr) == (0, plain.stderr)
     assert json.loads(bare.stdout)["question"] == "Wie heißt die Straße?"
-    scores = [[chunk["backward"] for chunk in json.loads(each.stdout)["chunks"]] for each in (bare, plain)]
+    scores = [[chunk["backward_score"] for chunk in json.loads(each.stdout)["chunks"]] for each in (bare, plain)]
     assert scores[0] == scores[1]
     assert scores[0][0] > 0
 

@@ -40,10 +40,10 @@ def test_json_has_every_chunk_with_its_scores_ranks_and_place(fbrag_cached: Run)
     assert sum(len(text[chunk["start_char"] : chunk["end_char"]].split()) for chunk in chunks) == len(text.split())
     assert sorted(chunk["rank"] for chunk in chunks) == list(range(1, len(chunks) + 1))
     assert sum(chunk["selected"] for chunk in chunks) == 3
-    assert sum(chunk["recalled"] for chunk in chunks) == 2
+    assert sum(chunk["retrieved"] for chunk in chunks) == 2
     for chunk in chunks:
-        assert chunk["relative"] == pytest.approx(chunk["combined"] / max(each["combined"] for each in chunks), abs=1e-4)
-        assert chunk["combined"] == pytest.approx(0.5 * chunk["backward"] + 0.5 * chunk["forward"], abs=2e-4)
+        assert chunk["relative_score"] == pytest.approx(chunk["score"] / max(each["score"] for each in chunks), abs=1e-4)
+        assert chunk["score"] == pytest.approx(0.5 * chunk["backward_score"] + 0.5 * chunk["forward_score"], abs=2e-4)
 
 
 def test_weights_change_what_is_selected_as_the_paper_says(fbrag_cached: Run) -> None:
@@ -195,10 +195,10 @@ def test_find_works_over_the_end_of_a_chunk_and_with_json(fbrag_cached: Run) -> 
     sought = ("--find", " ".join(words[45:55]))
     assert len(fbrag_cached(*vanilla, *sought).stdout.splitlines()) == 2
     told = json.loads(fbrag_cached(*vanilla, *sought, "--json").stdout)
-    assert [chunk["chunk"] for chunk in told["chunks"] if chunk["found"]] == [1, 2]
+    assert [chunk["chunk"] for chunk in told["chunks"] if chunk["contains_text"]] == [1, 2]
     missing = fbrag_cached(*vanilla, "--find", "no such words here", "--json")
     assert missing.returncode == 1
-    assert not any(chunk["found"] for chunk in json.loads(missing.stdout)["chunks"])
+    assert not any(chunk["contains_text"] for chunk in json.loads(missing.stdout)["chunks"])
 
 
 def test_one_chunk_is_not_called_chunks(fbrag_cached: Run, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import os
 import re
 import zipfile
 from pathlib import Path
+from unicodedata import normalize
 
 import pytest
 
@@ -54,6 +55,28 @@ def test_the_plan_has_no_plural_for_one(fbrag: Run, tmp_path: Path) -> None:
 )
 def test_include_and_exclude(fbrag: Run, notes: Path, options: tuple[str, ...], n_documents: int) -> None:
     assert planned(fbrag("ask", notes, QUESTION, "--dry-run", *options).stdout) == n_documents
+
+
+def test_every_door_takes_names_in_another_normal_form(fbrag: Run, tmp_path: Path) -> None:
+    folder = tmp_path / normalize("NFD", "Verträge")
+    folder.mkdir()
+    (folder / normalize("NFD", "Größe.txt")).write_text("The boat is 12 meters long.\n")
+    (folder / normalize("NFD", "Fragen für alle.txt")).write_text("How long is the boat?\n")
+    (folder / normalize("NFD", "Einträge.toml")).write_text('format = "json"\n')
+    (folder / "jobs.csv").write_text("document,question\nVerträge/Größe.txt,How long is the boat?\n")
+    about = ("--method", "vanilla", "--max-tokens", "2", "--large", "smollm2-135m")
+
+    assert "12 meters" in fbrag("explain", "--text", "Verträge/Größe.txt").stdout
+    assert "is a document, not a question" in fbrag("ask", "Verträge", "Verträge/Größe.txt").stderr
+    plan = fbrag("ask", "Verträge", QUESTION, "--dry-run", "--include", "Grö*", "--config", "Verträge/Einträge.toml")
+    assert json.loads(plan.stdout)["documents"] == 1
+    done = fbrag("batch", "--jobs", "Verträge/jobs.csv", *about, "-o", "Verträge/out.jsonl")
+    (row,) = map(json.loads, (folder / "out.jsonl").read_text().splitlines())
+    assert (row["document"], row["status"] != "error") == ("Verträge/Größe.txt", True), done.stderr
+    done = fbrag("batch", "--jobs", "Verträge/jobs.csv", *about, "-o", "Verträge/Größe.txt")
+    assert (done.returncode, "would be overwritten" in done.stderr) == (2, True)
+    done = fbrag("batch", "Verträge", "--include", "*.txt", "-Q", "Verträge/Fragen für alle.txt", *about)
+    assert len(done.stdout.splitlines()) == 1, "the file of questions is no document"
 
 
 def test_git_ignored_files_are_left_out(fbrag: Run, notes: Path) -> None:
@@ -141,6 +164,6 @@ def test_a_file_has_the_same_scores_alone_and_in_a_folder_of_one(fbrag: Run, not
 
     def backward(path: Path) -> list[float]:
         done = fbrag("explain", path, QUESTION, "--json", *SHORT, "--small", "smollm2-135m")
-        return [chunk["backward"] for chunk in json.loads(done.stdout)["chunks"]]
+        return [chunk["backward_score"] for chunk in json.loads(done.stdout)["chunks"]]
 
     assert backward(notes / "one") == backward(notes / "one" / "a.txt") != []

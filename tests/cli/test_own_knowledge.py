@@ -43,7 +43,7 @@ def told(fbrag: Run, method: str, *more: object) -> dict[str, Any]:
 def test_an_answer_from_own_knowledge_says_so_and_has_no_sources(fbrag_cached: Run, tmp_path: Path) -> None:
     answer = told(fbrag_cached, "closed-book")
     assert (answer["status"], answer["from_document"], answer["sources"], answer["citations"]) == ("answered", False, [], [])
-    assert (answer["support"], answer["unseen"], answer["warnings"]) == (None, [], [])
+    assert (answer["support"], answer["unsupported_terms"], answer["warnings"]) == (None, [], [])
     asked = ("ask", INQUIRY, QUESTION, "--method", "closed-book", *SHORT)
     text = fbrag_cached(*asked, "--html", tmp_path / "page.html")
     assert (text.returncode, text.stdout) == (0, f"{answer['answer']}\n\n{NOTE}\n")
@@ -75,7 +75,7 @@ def test_refeed_answers_from_chunks_that_its_first_answer_raises(fbrag_cached: R
     assert [sample["answer"] for sample in answer["samples"]] == [told(fbrag_cached, "closed-book")["answer"]]
     assert (answer["from_document"], len(answer["sources"])) == (True, 2)
     for source in answer["sources"]:
-        assert source["combined"] == pytest.approx(source["backward"] + source["forward"], abs=1e-3)
+        assert source["score"] == pytest.approx(source["backward_score"] + source["forward_score"], abs=1e-3)
     assert list(answer["models"]) == ["large"]
     prompts = fbrag_cached("explain", INQUIRY, QUESTION, *REFEED, "--prompt").stdout
     first, second = prompts.split("--- large model")[1:]

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from fbrag_cli.storage.places import models_dir
+from fbrag_cli.storage.paths import models_dir
 from tests.conftest import INQUIRY, ROOT, Run, needs
 
 ray = needs("ray")

@@ -96,8 +96,8 @@ def test_what_shows_the_answer_has_the_one_colour_and_it_is_readable_on_white(as
     raw = ask(80, "--sources", "all").raw
     shown = raw[raw.index("\x1b[1mTamsin") :]  # below a bar, which a busy machine shows
     assert set(re.findall(r"\x1b\[([\d;]+)m", shown)) <= {"0", "1", "2", "35", "1;35", "1;31"}
-    coloured = re.findall(r"\x1b\[(?:1;)?35m([^\x1b]*)", shown)
-    assert {"Tamsin", "Vale"} <= set(coloured) <= {"Tamsin", "Vale", "lit", "lamp"}
+    colored = re.findall(r"\x1b\[(?:1;)?35m([^\x1b]*)", shown)
+    assert {"Tamsin", "Vale"} <= set(colored) <= {"Tamsin", "Vale", "lit", "lamp"}
 
 
 def test_all_sources_have_their_lines_where_they_are_asked_for_and_only_the_cited_one_a_bold_sentence(

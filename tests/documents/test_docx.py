@@ -418,7 +418,7 @@ def test_check_boxes_of_forms(tmp_path: Path) -> None:
 
 def test_drop_down_choices_of_forms_are_told(tmp_path: Path) -> None:
     choice = '<w:r><w:fldChar w:fldCharType="begin"><w:ffData><w:ddList/></w:ffData></w:fldChar></w:r>'
-    document = written(tmp_path, docx(f"<w:p>{_run('Colour: ')}{choice}</w:p>"), "d.docx")
+    document = written(tmp_path, docx(f"<w:p>{_run('Color: ')}{choice}</w:p>"), "d.docx")
     assert "not read: 1 drop-down choice" in document.warnings[0]
 
 

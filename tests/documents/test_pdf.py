@@ -34,7 +34,7 @@ CATALOG = b"<</Type/Catalog/Pages 2 0 R>>"
 
 
 def pdf_of_objects(*objects: bytes) -> bytes:
-    """A PDF with these objects, numbered from 1; the first is its catalogue."""
+    """A PDF with these objects, numbered from 1; the first is its catalog."""
     made = b"%PDF-1.7\n"
     offsets = []
     for number, content in enumerate(objects, 1):

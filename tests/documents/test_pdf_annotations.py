@@ -17,7 +17,7 @@ from tests.documents.test_pdf import FONT, pdf, pdf_of_objects, shown, stream, w
 def annotated(
     *annotations: bytes, text: bytes = b"Name and signature", catalog: bytes = b"", more: tuple[bytes, ...] = ()
 ) -> bytes:
-    """A PDF of one page. annotations: objects 6 and so on; then come `more`. catalog: entries of the catalogue."""
+    """A PDF of one page. annotations: objects 6 and so on; then come `more`. catalog: entries of the catalog."""
     listed = b" ".join(b"%d 0 R" % (6 + n) for n in range(len(annotations)))
     page = b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 612 792]/Resources<</Font<</F1 3 0 R>>>>/Contents 5 0 R/Annots[%b]>>" % listed
     kids = b"<</Type/Pages/Count 1/Kids[4 0 R]>>"

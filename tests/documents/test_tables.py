@@ -59,12 +59,12 @@ def test_each_chunk_of_a_table_is_read_below_its_header(tmp_path: Path, name: st
     header = next(line for line in document.text.splitlines() if "weight in kg" in line)
     first, *chunks = build_corpus([document], 150).chunks
     assert len(chunks) > 2
-    assert first.as_read == first.text
+    assert first.text_with_header == first.text
     assert header in first.text
     for chunk in chunks:
         assert document.text[chunk.start : chunk.end] == chunk.text  # places and sources are the document's
         assert chunk.text.startswith("A-1")  # whole rows
-        assert chunk.as_read == f"{header}\n{chunk.text}"
+        assert chunk.text_with_header == f"{header}\n{chunk.text}"
 
 
 @pytest.mark.parametrize(

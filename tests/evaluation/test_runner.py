@@ -17,8 +17,8 @@ from fbrag_cli.evaluation.configurations import Configuration
 from fbrag_cli.evaluation.datasets import Example
 from fbrag_cli.evaluation.results import read_results
 from fbrag_cli.evaluation.runner import checked_data_sets, run
-from fbrag_cli.generation.cached import Reuse
-from fbrag_cli.generation.generator import Call, Generations, Sampling, Turn
+from fbrag_cli.generation.cached import CachePolicy
+from fbrag_cli.generation.generator import CallOptions, Generations, Message, Sampling
 from fbrag_cli.methods.fb_rag.fb_rag import FBRag
 from fbrag_cli.methods.fb_rag.long_context import LongContext
 from fbrag_cli.methods.fb_rag.order_preserving import OrderPreserving
@@ -100,7 +100,7 @@ class Bench:
         self.retrievers = _Retrievers(ModelSettings(), self.cache)
 
     def session(self) -> Session:
-        return Session(_Pool(self.models), self.retrievers, self.cache, reuse=Reuse(first_costs=True))
+        return Session(_Pool(self.models), self.retrievers, self.cache, reuse=CachePolicy(report_original_costs=True))
 
 
 def rows(path: Path) -> list[dict[str, Any]]:
@@ -149,7 +149,7 @@ def test_choices_are_asked_and_not_retrieved_by(tmp_path: Path) -> None:
     (row,) = rows(tmp_path / "rows.jsonl")
     assert (row["selected"], row["main_metric"], row["metrics"]["answer_in_context"]) == ([3], "accuracy", 1)
     for name in ("small", "large"):
-        prompt = "".join(turn.text for turn in bench.models[name].asked[0][0])
+        prompt = "".join(message.text for message in bench.models[name].asked[0][0])
         assert f"Question: Who sealed the lantern?\nA. {wrong}\nB. Tobias Wrenn" in prompt
         assert "sea as a boy" not in prompt
 
@@ -276,10 +276,12 @@ def test_rows_of_other_questions_or_models_are_not_mixed(tmp_path: Path, changed
 
 def test_one_example_that_fails_is_a_row_and_is_tried_again(tmp_path: Path) -> None:
     class Refuses(Scripted):
-        def generate(self, turns: Sequence[Turn], n: int, sampling: Sampling, call: Call | None = None) -> Generations:
-            if "born" in turns[0].text.rsplit("Question:")[-1]:
+        def generate(
+            self, messages: Sequence[Message], n: int, sampling: Sampling, options: CallOptions | None = None
+        ) -> Generations:
+            if "born" in messages[0].text.rsplit("Question:")[-1]:
                 raise FbragError("prompt_too_long", "too long")
-            return super().generate(turns, n, sampling, call)
+            return super().generate(messages, n, sampling, options)
 
     path = tmp_path / "rows.jsonl"
     bench = Bench()

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from fbrag_cli.evaluation.speed import Measures, Workload, measure_model
-from fbrag_cli.generation.generator import Call, Generation, Generations, Sampling, Turn
+from fbrag_cli.generation.generator import CallOptions, Generation, Generations, Message, Sampling
 from fbrag_cli.progress import silent
 
 
@@ -25,9 +25,11 @@ class Mute:
     def count_tokens(self, text: str) -> int:
         return len(text)
 
-    def generate(self, turns: Sequence[Turn], n: int, sampling: Sampling, call: Call | None = None) -> Generations:
-        self.asked.append(turns[0].text)
-        return Generations((Generation("", 0, "stop", 0),) * n, len(turns[0].text), 0, 0.1, 0.0)
+    def generate(
+        self, messages: Sequence[Message], n: int, sampling: Sampling, options: CallOptions | None = None
+    ) -> Generations:
+        self.asked.append(messages[0].text)
+        return Generations((Generation("", 0, "stop", 0),) * n, len(messages[0].text), 0, 0.1, 0.0)
 
 
 def measured(text: str) -> tuple[Mute, dict[str, list[float]]]:

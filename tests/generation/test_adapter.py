@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from fbrag_cli.errors import FbragError
-from fbrag_cli.generation.generator import Sampling, Turn
+from fbrag_cli.generation.generator import Message, Sampling
 from fbrag_cli.generation.llama.generator import LlamaGenerator
 
-ASKED = (Turn("user", "Name the capital of France."),)
+ASKED = (Message("user", "Name the capital of France."),)
 N_LAYERS, WIDTH, KEYS = 30, 576, 192
 
 
@@ -40,7 +40,7 @@ def reply(model: Path, adapter: Path | None) -> tuple[str, tuple[float, ...]]:
         if adapter:
             generator.add_adapter(adapter)
         sample = generator.generate(ASKED, 1, Sampling(8, temperature=0)).samples[0]
-        return sample.text, generator.choose(ASKED, ("the", "Paris"))
+        return sample.text, generator.choice_probabilities(ASKED, ("the", "Paris"))
 
 
 def test_it_counts_and_a_zero_changes_nothing(smollm2: Path, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from fbrag_cli.cancellation import Cancellation
-from fbrag_cli.generation.generator import Call, Generations, Sampling, Turn
+from fbrag_cli.generation.generator import CallOptions, Generations, Message, Sampling
 from fbrag_cli.generation.llama.generator import LlamaGenerator
 from fbrag_cli.generation.llama.weights import Loading
 from tests.generation.architectures import ARCHITECTURES, LOG
@@ -24,9 +24,9 @@ class Stopped(Exception):
     pass
 
 
-def asked(question: str, subject: str = "passed", length: int = 4) -> tuple[Turn, ...]:
+def asked(question: str, subject: str = "passed", length: int = 4) -> tuple[Message, ...]:
     """A question about a context. Contexts of other subjects have nothing in common, and a token is a letter."""
-    return (Turn.about([f"{subject}: {LOG * length}"], question),)
+    return (Message.about([f"{subject}: {LOG * length}"], question),)
 
 
 @pytest.fixture(scope="module", params=ARCHITECTURES)
@@ -48,9 +48,9 @@ def alone(file: Path) -> Iterator[LlamaGenerator]:
         yield generator
 
 
-def fresh(alone: LlamaGenerator, turns: tuple[Turn, ...], n: int, sampling: Sampling) -> Generations:
+def fresh(alone: LlamaGenerator, messages: tuple[Message, ...], n: int, sampling: Sampling) -> Generations:
     """What a model draws that has read nothing of the prompt before."""
-    drawn = alone.generate(turns, n, sampling)
+    drawn = alone.generate(messages, n, sampling)
     assert drawn.cached_tokens < MARKUP
     return drawn
 
@@ -62,10 +62,10 @@ def test_it_loads_and_draws_samples_that_differ(model: LlamaGenerator) -> None:
 
 
 def test_the_samples_of_a_call_are_those_of_calls_with_one_sample(model: LlamaGenerator, alone: LlamaGenerator) -> None:
-    turns = asked("What passed?", "samples")
-    drawn = model.generate(turns, 4, Sampling(24, seed=5)).samples
-    first = fresh(alone, turns, 1, Sampling(24, seed=5))
-    others = [alone.generate(turns, 1, Sampling(24, seed=seed)) for seed in (6, 7, 8)]
+    messages = asked("What passed?", "samples")
+    drawn = model.generate(messages, 4, Sampling(24, seed=5)).samples
+    first = fresh(alone, messages, 1, Sampling(24, seed=5))
+    others = [alone.generate(messages, 1, Sampling(24, seed=seed)) for seed in (6, 7, 8)]
     assert drawn == tuple(each.samples[0] for each in (first, *others))
 
 
@@ -74,8 +74,8 @@ def test_a_follow_up_is_answered_as_a_fresh_prompt_is_and_reads_only_what_is_new
 ) -> None:
     first = asked("What passed?", "follow-up")
     model.generate(first, 3, Sampling(20))
-    more = (*first, Turn("assistant", "A brig."), Turn("user", "When?"))
-    other = (*more[:-1], Turn("user", "Was it seen again?"))
+    more = (*first, Message("assistant", "A brig."), Message("user", "When?"))
+    other = (*more[:-1], Message("user", "Was it seen again?"))
     expected = fresh(alone, more, 2, Sampling(24)), alone.generate(other, 2, Sampling(24))
     drawn = model.generate(more, 2, Sampling(24)), model.generate(other, 2, Sampling(24))
     assert [each.samples for each in drawn] == [each.samples for each in expected]
@@ -87,10 +87,10 @@ def test_a_check_after_the_answer_weighs_as_a_fresh_prompt_does_and_does_not_rea
 ) -> None:
     model.generate(asked("What passed?", "check"), 1, Sampling(20))
     check = asked("Is it a brig?", "check")
-    expected = alone.choose(check, ("yes", "no"))
+    expected = alone.choice_probabilities(check, ("yes", "no"))
     read: list[int] = []
-    call = Call(on_prompt=lambda done, total: read.append(done))
-    assert model.choose(check, ("yes", "no"), call) == pytest.approx(expected, rel=1e-3)
+    options = CallOptions(on_prompt=lambda done, total: read.append(done))
+    assert model.choice_probabilities(check, ("yes", "no"), options) == pytest.approx(expected, rel=1e-3)
     assert read[0] >= len(check[0].context.text)
 
 
@@ -108,10 +108,10 @@ def test_two_calls_at_once_get_what_each_gets_alone(file: Path, alone: LlamaGene
         def note_one(done: int, total: int) -> None:
             order.append("one")
             if done == 1:
-                call = Call(on_written=lambda *_: order.append("two"))
-                began.append(pool.submit(shared.generate, two, 2, Sampling(24), call))
+                options = CallOptions(on_written=lambda *_: order.append("two"))
+                began.append(pool.submit(shared.generate, two, 2, Sampling(24), options))
 
-        first = pool.submit(shared.generate, one, 2, unended, Call(on_written=note_one)).result()
+        first = pool.submit(shared.generate, one, 2, unended, CallOptions(on_written=note_one)).result()
         second = began[0].result()
         third = shared.generate(asked("When?", "one"), 1, Sampling(3))
     assert "one" in order[order.index("two") :]
@@ -121,14 +121,14 @@ def test_two_calls_at_once_get_what_each_gets_alone(file: Path, alone: LlamaGene
 
 @pytest.mark.parametrize("moment", ["reading", "writing"])
 def test_a_cancelled_call_leaves_nothing_behind(model: LlamaGenerator, alone: LlamaGenerator, moment: str) -> None:
-    turns = asked("What passed?", f"cancelled while {moment}", 8)
+    messages = asked("What passed?", f"cancelled while {moment}", 8)
     cancellation = Cancellation()
 
     def stop(done: int, total: int) -> None:
         if done > (MARKUP if moment == "reading" else 2):
             cancellation.request(Stopped())
 
-    call = Call(cancellation=cancellation, **{"on_prompt" if moment == "reading" else "on_written": stop})
+    options = CallOptions(cancellation=cancellation, **{"on_prompt" if moment == "reading" else "on_written": stop})
     with pytest.raises(Stopped):
-        model.generate(turns, 3, Sampling(100), call)
-    assert model.generate(turns, 2, Sampling(24)).samples == fresh(alone, turns, 2, Sampling(24)).samples
+        model.generate(messages, 3, Sampling(100), options)
+    assert model.generate(messages, 2, Sampling(24)).samples == fresh(alone, messages, 2, Sampling(24)).samples

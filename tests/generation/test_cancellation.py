@@ -15,14 +15,14 @@ import pytest
 
 from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.errors import FbragError
-from fbrag_cli.generation.generator import Call, Sampling, Turn
+from fbrag_cli.generation.generator import CallOptions, Message, Sampling
 from fbrag_cli.generation.llama.generator import LlamaGenerator
 from fbrag_cli.generation.llama.machine import native_log
 from fbrag_cli.generation.llama.weights import Loading
 
 STORY = "The lighthouse keeper Anna wrote in her log that the brig Meridian had passed at noon with a torn sail. "
-LONG = (Turn("user", STORY * 240),)  # many seconds
-SHORT = (Turn("user", STORY),)
+LONG = (Message("user", STORY * 240),)  # many seconds
+SHORT = (Message("user", STORY),)
 SAMPLING = Sampling(12, seed=5)
 POSIX = pytest.mark.skipif(os.name != "posix", reason="signals")
 
@@ -65,16 +65,16 @@ def alarm() -> Iterator[Cancellation]:
 def test_a_call_in_another_thread_is_stopped_and_the_next_one_is_as_ever(single: LlamaGenerator) -> None:
     expected = single.generate(SHORT, 2, SAMPLING).samples
     cancellation, reading = Cancellation(), Reading()
-    call = Call(cancellation=cancellation, on_prompt=reading)
+    options = CallOptions(cancellation=cancellation, on_prompt=reading)
     with ThreadPoolExecutor(1) as pool:
-        running = pool.submit(single.generate, LONG, 2, SAMPLING, call)
+        running = pool.submit(single.generate, LONG, 2, SAMPLING, options)
         assert reading.begun.wait(PATIENCE)
         cancellation.request(Stopped("one"))
         cancellation.request(Stopped("two"))
         with pytest.raises(Stopped, match="one"):
             running.result()
         assert reading.done < reading.total / 2
-        again = pool.submit(single.generate, SHORT, 2, SAMPLING, Call(cancellation=Cancellation()))
+        again = pool.submit(single.generate, SHORT, 2, SAMPLING, CallOptions(cancellation=Cancellation()))
         assert again.result().samples == expected
 
 
@@ -83,9 +83,11 @@ def test_a_call_whose_cancellation_was_requested_before_reads_nothing(single: Ll
     cancellation.request(Stopped())
     read: list[int] = []
     with pytest.raises(Stopped):
-        single.generate(SHORT, 1, SAMPLING, Call(cancellation=cancellation, on_prompt=lambda done, total: read.append(done)))
+        single.generate(
+            SHORT, 1, SAMPLING, CallOptions(cancellation=cancellation, on_prompt=lambda done, total: read.append(done))
+        )
     with pytest.raises(Stopped):
-        single.choose(SHORT, ("yes", "no"), Call(cancellation=cancellation))
+        single.choice_probabilities(SHORT, ("yes", "no"), CallOptions(cancellation=cancellation))
     assert read == []
 
 
@@ -100,7 +102,7 @@ def test_a_signal_stops_native_code_in_the_main_thread(single: LlamaGenerator, a
 
     threading.Thread(target=ring).start()
     with pytest.raises(Stopped):
-        single.generate(LONG, 1, SAMPLING, Call(cancellation=alarm if carried else None, on_prompt=reading))
+        single.generate(LONG, 1, SAMPLING, CallOptions(cancellation=alarm if carried else None, on_prompt=reading))
     assert reading.done < reading.total / 2
     assert single.generate(SHORT, 1, SAMPLING).samples
 
@@ -135,7 +137,7 @@ def test_a_signal_while_a_context_is_made_is_raised_and_not_lost_in_the_log(
     with monkeypatch.context() as patched:
         patched.setattr(native_log, "_lines", Lines())
         with pytest.raises(FbragError, match="no answer"):
-            generator.generate([Turn("user", "Hello")], 1, Sampling(2), Call(cancellation=cancellation))
+            generator.generate([Message("user", "Hello")], 1, Sampling(2), CallOptions(cancellation=cancellation))
     generator.close()
 
 

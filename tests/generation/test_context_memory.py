@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fbrag_cli.errors import FbragError
-from fbrag_cli.generation.generator import Sampling, Turn
+from fbrag_cli.generation.generator import Message, Sampling
 from fbrag_cli.generation.llama import context
 from fbrag_cli.generation.llama.context import Context, context_bytes
 from fbrag_cli.generation.llama.generator import LlamaGenerator
@@ -57,7 +57,7 @@ def test_keys_values_and_states_are_counted(
 
 def test_a_context_is_refused_where_less_is_free(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same number of bytes more or less decides, whatever the layers have."""
-    asked = (Turn("user", "x" * 200),)
+    asked = (Message("user", "x" * 200),)
     with LlamaGenerator(file, Loading(threads=1)) as model:
         need = context_bytes(model._weights, context._parameters(model._weights, 512, 2))
         monkeypatch.setattr(context, "free_memory", lambda: need - 20_000)
@@ -72,11 +72,11 @@ def test_a_context_is_refused_where_less_is_free(file: Path, monkeypatch: pytest
 def test_calls_run_at_once_as_far_as_half_of_the_free_memory_goes(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with LlamaGenerator(file, Loading(threads=1)) as model:
         model.at_once = 4
-        model.generate((Turn("user", "x"),), 1, Sampling(1))
+        model.generate((Message("user", "x"),), 1, Sampling(1))
         assert model._prompts.opened.n_cells == 4 * 512
         model._prompts.close()
         sequences = 2 * (5 if model._prompts.has_states else 8) + model._prompts._n_copies
         need = context_bytes(model._weights, context._parameters(model._weights, 2 * 512, sequences))
         monkeypatch.setattr(context, "free_memory", lambda: 2 * need + 1000)
-        model.generate((Turn("user", "x"),), 1, Sampling(1))
+        model.generate((Message("user", "x"),), 1, Sampling(1))
         assert model._prompts.opened.n_cells == 2 * 512

@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from fbrag_cli.errors import FbragError
-from fbrag_cli.generation.generator import Call, Sampling, Turn
+from fbrag_cli.generation.generator import CallOptions, Message, Sampling
 from fbrag_cli.generation.llama.generator import LlamaGenerator
 from fbrag_cli.generation.llama.machine import amx_in_use
 from fbrag_cli.generation.llama.sample import piece_of
@@ -22,7 +22,7 @@ from fbrag_cli.generation.llama.weights import Loading, layers_on_gpu
 from tests.generation.tiny_gguf import Tiny
 
 STORY = "The lighthouse keeper Anna wrote in her log that the brig Meridian had passed at noon with a torn sail. " * 4
-ASKED = (Turn("user", f"{STORY}\n\nWhich ship passed the lighthouse, and when?"),)
+ASKED = (Message("user", f"{STORY}\n\nWhich ship passed the lighthouse, and when?"),)
 DRAWN = Sampling(max_tokens=24, seed=7)
 GREEDY = Sampling(max_tokens=24, temperature=0)
 
@@ -54,7 +54,7 @@ def test_a_sample_does_not_depend_on_how_many_there_are(generator: LlamaGenerato
 
 
 def test_samples_do_not_depend_on_the_number_of_threads(smollm2: Path) -> None:
-    asked = (Turn("user", "The brig Meridian passed at noon with a torn sail. " * 60),)
+    asked = (Message("user", "The brig Meridian passed at noon with a torn sail. " * 60),)
     written = []
     for threads in (1, 2):
         with LlamaGenerator(smollm2, Loading(threads=threads)) as one:
@@ -79,16 +79,16 @@ def test_the_logits_are_those_of_the_high_level_class(generator: LlamaGenerator,
 
 def test_a_prompt_that_continues_the_last_one_reads_only_what_is_new(generator: LlamaGenerator) -> None:
     first = generator.generate(ASKED, 2, DRAWN)
-    more = (*ASKED, Turn("assistant", "The Meridian."), Turn("user", "Sure?"))
+    more = (*ASKED, Message("assistant", "The Meridian."), Message("user", "Sure?"))
     second = generator.generate(more, 1, GREEDY)
     assert second.cached_tokens >= first.prompt_tokens - 5
-    other = generator.generate((Turn("user", "unrelated"),), 1, GREEDY)
+    other = generator.generate((Message("user", "unrelated"),), 1, GREEDY)
     assert other.cached_tokens < other.prompt_tokens - 3  # the template's beginning is the same
     assert generator.generate(more, 1, GREEDY).samples == second.samples
 
 
 def test_a_prompt_that_outgrows_its_context_reads_only_what_is_new(smollm2: Path) -> None:
-    long = (Turn("user", STORY * 6), Turn("assistant", "Noted."), Turn("user", STORY * 8))
+    long = (Message("user", STORY * 6), Message("assistant", "Noted."), Message("user", STORY * 8))
     with LlamaGenerator(smollm2) as one:
         first = one.generate(long[:1], 1, Sampling(4))
         enlarged = one.generate(long, 3, GREEDY)
@@ -104,10 +104,10 @@ def test_text_never_becomes_a_special_token(generator: LlamaGenerator) -> None:
         for token in range(llama_cpp.llama_vocab_n_tokens(generator._vocab))
         if llama_cpp.llama_vocab_is_control(generator._vocab, token)
     }
-    honest, attacked = generator.tokenize((Turn("user", "x"),)), generator.tokenize((Turn("user", markers),))
+    honest, attacked = generator.tokenize((Message("user", "x"),)), generator.tokenize((Message("user", markers),))
     assert sum(token in special for token in attacked) == sum(token in special for token in honest) > 0
     assert not special & set(generator._weights.tokens_of(markers))
-    assert markers in generator.written((Turn("user", markers),))
+    assert markers in generator.render_prompt((Message("user", markers),))
 
 
 def test_the_length_limit_is_said(generator: LlamaGenerator) -> None:
@@ -119,14 +119,14 @@ def test_a_character_that_the_length_limit_cuts_is_streamed_as_it_is_kept(tmp_pa
     with LlamaGenerator(Tiny().write(tmp_path / "tiny.gguf"), Loading(threads=1)) as tiny:  # writes single bytes
         for seed in range(40):
             pieces: list[str] = []
-            (sample,) = tiny.generate(ASKED, 1, Sampling(3, seed=seed), Call(on_text=pieces.append)).samples
+            (sample,) = tiny.generate(ASKED, 1, Sampling(3, seed=seed), CallOptions(on_text=pieces.append)).samples
             assert "".join(pieces) == sample.text
 
 
 def test_a_model_in_a_loop_is_stopped_and_its_text_cut_to_one_period(generator: LlamaGenerator) -> None:
     pieces: list[str] = []
-    loops = (Turn("user", "Repeat the word na forever."), Turn("assistant", "na na na na"))
-    sample = generator.generate(loops, 1, Sampling(200, temperature=0), Call(on_text=pieces.append)).samples[0]
+    loops = (Message("user", "Repeat the word na forever."), Message("assistant", "na na na na"))
+    sample = generator.generate(loops, 1, Sampling(200, temperature=0), CallOptions(on_text=pieces.append)).samples[0]
     assert (sample.text, sample.finish) == (" na", "repeat")
     assert sample.n_tokens < 60
     assert "".join(pieces) == sample.text
@@ -136,15 +136,15 @@ def test_a_prompt_that_does_not_fit_is_refused_with_both_numbers_before_any_work
     read: list[int] = []
     with LlamaGenerator(smollm2, max_context=300) as small:
         with pytest.raises(FbragError, match=r"prompt of \d+ tokens .* can take 300") as told:
-            small.generate((Turn("user", STORY * 20),), 1, DRAWN, Call(on_prompt=lambda done, total: read.append(done)))
+            small.generate((Message("user", STORY * 20),), 1, DRAWN, CallOptions(on_prompt=lambda done, total: read.append(done)))
         assert (told.value.code, read) == ("prompt_too_long", [])
 
 
 def test_text_streams_as_it_comes(generator: LlamaGenerator) -> None:
     pieces: list[str] = []
     read: list[tuple[int, int]] = []
-    call = Call(on_prompt=lambda done, total: read.append((done, total)), on_text=pieces.append)
-    result = generator.generate(ASKED, 2, GREEDY, call)
+    options = CallOptions(on_prompt=lambda done, total: read.append((done, total)), on_text=pieces.append)
+    result = generator.generate(ASKED, 2, GREEDY, options)
     assert len(pieces) > 3
     assert all(pieces)
     assert "".join(pieces) == result.samples[0].text
@@ -152,8 +152,8 @@ def test_text_streams_as_it_comes(generator: LlamaGenerator) -> None:
 
 
 def test_choices_are_probabilities(generator: LlamaGenerator) -> None:
-    asked = (Turn("user", "What is the capital of France?"), Turn("assistant", "The capital of France is the city of"))
-    paris, rome = generator.choose(asked, ("Paris", "Rome"))
+    asked = (Message("user", "What is the capital of France?"), Message("assistant", "The capital of France is the city of"))
+    paris, rome = generator.choice_probabilities(asked, ("Paris", "Rome"))
     assert 1 >= paris > rome >= 0
 
 
@@ -167,7 +167,7 @@ def test_memory_does_not_grow_over_ten_questions(smollm2: Path) -> None:
     sizes = []
     for round_ in range(10):
         with LlamaGenerator(smollm2) as one:
-            one.generate((Turn("user", f"{STORY} {round_}?"),), 3, Sampling(4))
+            one.generate((Message("user", f"{STORY} {round_}?"),), 3, Sampling(4))
         gc.collect()
         sizes.append(process.memory_info().rss)
     assert max(sizes[5:]) - sizes[2] < 20e6, [round(size / 1e6) for size in sizes]
@@ -258,8 +258,8 @@ assert dict(os.environ) == before
 def test_nothing_native_reaches_stdout(smollm2: Path) -> None:
     code = (
         "import sys; from pathlib import Path; from fbrag_cli.generation.llama.generator import LlamaGenerator as G, Loading\n"
-        "from fbrag_cli.generation.generator import Sampling, Turn\n"
-        "with G(Path(sys.argv[1]), Loading(verbose=True)) as g: g.generate([Turn('user', 'a')], 2, Sampling(2))"
+        "from fbrag_cli.generation.generator import Message, Sampling\n"
+        "with G(Path(sys.argv[1]), Loading(verbose=True)) as g: g.generate([Message('user', 'a')], 2, Sampling(2))"
     )
     done = subprocess.run([sys.executable, "-c", code, str(smollm2)], capture_output=True, text=True, check=True)
     assert done.stdout == ""
@@ -277,6 +277,6 @@ def test_metadata_of_a_file_cannot_command_the_terminal(tmp_path: Path) -> None:
 
 def test_softmax_of_the_last_logits_is_what_greedy_takes(generator: LlamaGenerator) -> None:
     text = generator.generate(ASKED, 1, Sampling(1, temperature=0)).samples[0].text
-    generator.choose(ASKED, ("x",))
+    generator.choice_probabilities(ASKED, ("x",))
     logits = generator._prompts.opened.logits(-1)
     assert piece_of(generator._vocab, int(np.argmax(logits))).decode() == text

@@ -10,18 +10,18 @@ from typing import Any
 import pytest
 
 from fbrag_cli.errors import FbragError
-from fbrag_cli.generation.generator import Sampling, Turn
+from fbrag_cli.generation.generator import Message, Sampling
 from fbrag_cli.generation.server import local
 from fbrag_cli.generation.server.about import about
 from fbrag_cli.generation.server.address import Address, check_offline, is_elsewhere, is_server
-from fbrag_cli.generation.server.client import Host
+from fbrag_cli.generation.server.client import Endpoint
 from fbrag_cli.generation.server.local import LocalModel, look, options, ports
 from fbrag_cli.progress import Event, Listener
 from fbrag_cli.session.models import ModelPool, Models
 from fbrag_cli.session.settings import ModelSettings
 from tests.servers import Handler, Loopback, Reply, lm_studio, ollama, status, stream, stuck
 
-SHORT = [Turn("user", "Where is the key?")]
+SHORT = [Message("user", "Where is the key?")]
 
 #: Lets programs listen at the ports of stand-ins, and no other program anywhere.
 At = Callable[..., None]
@@ -224,7 +224,7 @@ def test_names_of_any_shape_and_a_thousand_models_do_no_harm(at: At) -> None:
 def test_a_context_that_is_none_is_not_known(value: object) -> None:
     with ollama("a") as server:
         server.pages["/api/ps"] = {"models": [{"model": "a", "context_length": value}]}
-        found = about(Host(Address.parse(server.address)))
+        found = about(Endpoint(Address.parse(server.address)))
     assert (found.program, found.context_tokens) == ("Ollama", None)
 
 
@@ -233,7 +233,7 @@ def test_an_instance_of_lm_studio_has_a_name_of_its_own() -> None:
     with lm_studio("k", "k:2") as server:
         server.pages["/api/v1/models"] = {"models": [{"key": "k", "type": "llm", "loaded_instances": instances}]}
         for name, tokens in (("k", 8000), ("k:2", 6000)):
-            assert about(Host(Address.parse(f"{server.address}#{name}"))).context_tokens == tokens
+            assert about(Endpoint(Address.parse(f"{server.address}#{name}"))).context_tokens == tokens
 
 
 # -- where they are looked for -----------------------------------------------------------------------------------------------
@@ -295,7 +295,7 @@ def test_a_prompt_that_cannot_fit_ollamas_context_is_an_error_and_is_not_sent(at
         at(ollama=server)
         generator = servers.load("local")
         with pytest.raises(FbragError, match="its context has 4,096 tokens") as raised:
-            generator.generate([Turn("user", "The brig sailed at noon. " * 2000)], 1, Sampling(64))
+            generator.generate([Message("user", "The brig sailed at noon. " * 2000)], 1, Sampling(64))
         assert raised.value.code == "prompt_too_long"
         assert (raised.value.hint or "").startswith("set OLLAMA_CONTEXT_LENGTH=32768 where Ollama starts, or read less")
         assert server.chats == []
@@ -312,7 +312,7 @@ def test_a_prompt_that_ollama_has_cut_is_an_error_with_the_fix(text: str, n_read
         generator = servers.load("local")
         server.default = stream("blue", usage=usage)
         with pytest.raises(FbragError, match=f"context has 4,096 tokens, and it read {n_read:,}") as raised:
-            generator.generate([Turn("user", text)], 1, Sampling(64))
+            generator.generate([Message("user", text)], 1, Sampling(64))
         assert "OLLAMA_CONTEXT_LENGTH=" in (raised.value.hint or "")
 
 
@@ -324,7 +324,7 @@ def test_a_prompt_that_was_read_whole_is_none(at: At) -> None:
             server.default = stream("blue", usage={"prompt_tokens": n_read, "completion_tokens": 1})
             assert (
                 generator.generate(
-                    [Turn("user", "The brig sailed at noon with a torn sail. " * n_sentences)], 1, Sampling(64)
+                    [Message("user", "The brig sailed at noon with a torn sail. " * n_sentences)], 1, Sampling(64)
                 ).prompt_tokens
                 == n_read
             )

@@ -1,7 +1,7 @@
 """Calls from several threads on one model: each gets what it would get alone, and none hurts another.
 
 Most run on a model of 200 kB with random weights in full precision: what it says is nonsense, and equal to the token however its
-calls are batched (up to 9,216 cells, where flash attention begins). With quantised weights llama.cpp rounds what flows between
+calls are batched (up to 9,216 cells, where flash attention begins). With quantized weights llama.cpp rounds what flows between
 the layers to 8 bits, so that the order of a sum, by the place of a prompt among the cells, can change a probability by some
 hundredths. The last test bounds that.
 """
@@ -20,8 +20,8 @@ import pytest
 
 from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.errors import FbragError
-from fbrag_cli.generation.generator import QUIET, Call, Generations, Sampling, Turn
-from fbrag_cli.generation.llama import prompts as prompts_module
+from fbrag_cli.generation.generator import QUIET, CallOptions, Generations, Message, Sampling
+from fbrag_cli.generation.llama import kv_cache
 from fbrag_cli.generation.llama.context import Context
 from fbrag_cli.generation.llama.generator import LlamaGenerator
 from fbrag_cli.generation.llama.weights import Loading
@@ -53,8 +53,8 @@ def single(tiny: Path) -> Iterator[LlamaGenerator]:
         yield generator
 
 
-def asked(question: str) -> tuple[Turn, ...]:
-    return (Turn("user", PASSAGE + question),)
+def asked(question: str) -> tuple[Message, ...]:
+    return (Message("user", PASSAGE + question),)
 
 
 def unended(generator: LlamaGenerator, question: str, n_tokens: int) -> Sampling:
@@ -78,8 +78,8 @@ class Started:
         self.cancellation = Cancellation()
         self._on_written = on_written
         self._first = threading.Event()
-        call = Call(cancellation=self.cancellation, on_written=self._note)
-        self.future = pool.submit(run, asked(question), 1, sampling, call)
+        options = CallOptions(cancellation=self.cancellation, on_written=self._note)
+        self.future = pool.submit(run, asked(question), 1, sampling, options)
         assert self._first.wait(30)
 
     def _note(self, done: int, total: int) -> None:
@@ -100,13 +100,13 @@ def test_calls_of_many_threads_get_what_they_get_alone(shared: LlamaGenerator, s
     calls = []
     for _ in range(50):
         head = PASSAGE if drawn.random() < 0.5 else ""
-        turns = (Turn("user", head + " ".join(drawn.choices(WORDS, k=drawn.randint(1, 60)))),)
+        messages = (Message("user", head + " ".join(drawn.choices(WORDS, k=drawn.randint(1, 60)))),)
         sampling = Sampling(drawn.randint(1, 20), temperature=drawn.choice([0, 1.0]), seed=drawn.randint(0, 99))
-        calls.append((turns, drawn.randint(0, 4), sampling, drawn.choice(["well"] * 6 + ["stopped", "failing"])))
+        calls.append((messages, drawn.randint(0, 4), sampling, drawn.choice(["well"] * 6 + ["stopped", "failing"])))
 
-    def ask(generator: LlamaGenerator, turns: Sequence[Turn], n: int, sampling: Sampling, how: str) -> Any:
+    def ask(generator: LlamaGenerator, messages: Sequence[Message], n: int, sampling: Sampling, how: str) -> Any:
         if n == 0:
-            return [round(each, 4) for each in generator.choose(turns, ("a", "b"))]
+            return [round(each, 4) for each in generator.choice_probabilities(messages, ("a", "b"))]
         pieces: list[str] = []
         cancellation = Cancellation()
 
@@ -117,8 +117,8 @@ def test_calls_of_many_threads_get_what_they_get_alone(shared: LlamaGenerator, s
                 raise KeyError("listener")
 
         try:
-            call = Call(cancellation=cancellation, on_written=written, on_text=pieces.append)
-            samples = generator.generate(turns, n, sampling, call).samples
+            options = CallOptions(cancellation=cancellation, on_written=written, on_text=pieces.append)
+            samples = generator.generate(messages, n, sampling, options).samples
         except (Stopped, KeyError) as error:
             return type(error)
         assert samples[0].text.startswith("".join(pieces))
@@ -141,8 +141,8 @@ def test_a_call_that_ends_makes_room_for_the_next_while_a_longer_one_goes_on(
     n_written: dict[str, int] = {}  # by the long one, when another got its first token
 
     def ask(question: str) -> None:
-        call = Call(on_written=lambda *_: n_written.setdefault(question, len(running.written)))
-        shared.generate(asked(question), 2, Sampling(20), call)
+        options = CallOptions(on_written=lambda *_: n_written.setdefault(question, len(running.written)))
+        shared.generate(asked(question), 2, Sampling(20), options)
 
     list(pool.map(ask, ("short", "next")))
     assert running.future.result().samples == single.generate(asked("long"), 1, long).samples
@@ -173,9 +173,9 @@ def test_a_call_that_waits_for_its_turn_is_stopped_too(
             cancellation.request(Stopped())
 
     running = Started(pool, shared.generate, "long", unended(single, "long", 300), stop)
-    call = Call(cancellation=cancellation, on_prompt=lambda done, total: read.append(done))
+    options = CallOptions(cancellation=cancellation, on_prompt=lambda done, total: read.append(done))
     with pytest.raises(Stopped):
-        shared.generate(asked("waits"), 1, Sampling(3), call)
+        shared.generate(asked("waits"), 1, Sampling(3), options)
     assert read == []
     assert running.future.result().samples[0].n_tokens == 300
 
@@ -201,7 +201,7 @@ def test_where_memory_is_short_fewer_calls_run_at_once_and_the_others_wait(
         made.append(n_cells)
         return Context(weights, n_cells, n_sequences)
 
-    monkeypatch.setattr(prompts_module, "Context", scarce)
+    monkeypatch.setattr(kv_cache, "Context", scarce)
     questions = [f"question {i}" for i in range(8)]
     found = list(pool.map(lambda question: shared.generate(asked(question), 2, Sampling(9)).samples, questions))
     assert found == [single.generate(asked(question), 2, Sampling(9)).samples for question in questions]
@@ -279,14 +279,14 @@ def test_a_signal_ends_the_call_of_its_thread_while_another_thread_runs_the_batc
     assert not shared._scheduler._waiting
 
 
-def test_a_quantised_model_is_as_sure_beside_others_as_alone(smollm2: Path) -> None:
+def test_a_quantized_model_is_as_sure_beside_others_as_alone(smollm2: Path) -> None:
     countries = {"France": "Paris", "Italy": "Rome", "Japan": "Tokyo", "Poland": "Warsaw"}
 
     def sure(generator: LlamaGenerator, country: str) -> float:
-        question = Turn("user", f"What is the capital of {country}?")
+        question = Message("user", f"What is the capital of {country}?")
         generator.generate((question,), 2, Sampling(6))
-        opening = Turn("assistant", f"The capital of {country} is the city of")
-        return generator.choose((question, opening), (countries[country],))[0]
+        opening = Message("assistant", f"The capital of {country} is the city of")
+        return generator.choice_probabilities((question, opening), (countries[country],))[0]
 
     with LlamaGenerator(smollm2) as generator:
         alone = [sure(generator, country) for country in countries]

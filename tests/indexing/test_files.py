@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from time import process_time
+from typing import Literal
+from unicodedata import normalize
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -22,6 +24,7 @@ from fbrag_cli.indexing.files import find_files, parse
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="links, pipes and names that Windows has not")
 
 Tree = Callable[..., None]
+Form = Literal["NFC", "NFD"]
 
 
 @pytest.fixture
@@ -391,6 +394,35 @@ def test_include_replaces_the_known_types(globs: list[str], expected: list[str],
 def test_exclude_leaves_out_files_and_folders(globs: list[str], expected: list[str], tree: Tree) -> None:
     tree("d/a.txt", "d/b.md", "d/sub/a.txt", "d/sub/c.md")
     assert found("d", exclude=globs) == expected
+
+
+@pytest.mark.parametrize(("there", "typed"), [("NFD", "NFC"), ("NFC", "NFD")])
+def test_names_and_patterns_match_in_any_normal_form(there: Form, typed: Form, tree: Tree) -> None:
+    # names from a Mac are decomposed, keyboards compose; the ohm sign is another sign for omega in either form
+    tree(*(normalize(there, name) for name in ("Verträge/Größe.log", "Verträge/b.log", "한글.log", "\u03a9.log")))
+    (path,) = found(normalize(typed, "Verträge/Größe.log"))
+    assert Path(path).read_text()
+    assert len(found(normalize(typed, "./Verträge"))) == 2
+    assert len(found(".", include=[normalize(typed, "Gr?ße*")])) == 1
+    assert len(found(".", include=[normalize(typed, "/Verträge/")], exclude=[normalize(typed, "Größe.log")])) == 1
+    assert found(normalize(typed, "한글.log"))
+    assert found("\u2126.log")
+    assert refused(normalize(typed, "Verträge/Größe.txt")).code == "doc_not_found"
+
+
+def test_a_name_that_is_there_as_typed_is_taken_before_one_that_looks_the_same(tree: Tree) -> None:
+    names = [normalize("NFC", "é.txt"), normalize("NFD", "é.txt")]
+    tree(*names)
+    if len(os.listdir(".")) < 2:
+        pytest.skip("a file system that knows one form only")
+    assert [found(name) for name in names] == [[name] for name in names]
+
+
+def test_a_name_of_a_million_marks_takes_no_minutes(tree: Tree) -> None:
+    tree("e\u0301.txt")
+    start = process_time()
+    assert refused("e" + "\u0301\u0323" * 500_000).code == "doc_unreadable"
+    assert process_time() - start < 5
 
 
 def test_exclude_is_stronger_than_include(tree: Tree) -> None:

@@ -11,7 +11,7 @@ from fbrag_cli.documents.document import Content
 from fbrag_cli.documents.source import read_source
 from fbrag_cli.indexing.collect import collect_one
 from fbrag_cli.indexing.entry import ReadSettings, file_key, load_content, make_entry, save_entry
-from fbrag_cli.indexing.folder_index import Member, folder_index_key, load_folder_index, make_folder_index
+from fbrag_cli.indexing.folder_index import FolderFile, folder_index_key, load_folder_index, make_folder_index
 from fbrag_cli.indexing.store import IndexStore
 from fbrag_cli.progress import Listener
 from fbrag_cli.retrieval.bm25 import BM25
@@ -39,7 +39,7 @@ def indexed_paths(paths: list[str], reading: ReadSettings, store: IndexStore) ->
     members = []
     for path in paths:
         source = read_source(path)
-        members.append(Member(file_key(source, reading), path))
+        members.append(FolderFile(file_key(source, reading), path))
         save_entry(members[-1].key, make_entry(source, reading), store)
     make_folder_index(members, reading.chunk_words, store, lambda done, total: None)
 

@@ -9,7 +9,16 @@ from typing import Any
 
 from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.corpus import Corpus
-from fbrag_cli.generation.generator import Call, Finish, Generation, Generations, Generator, ModelInfo, Sampling, Turn
+from fbrag_cli.generation.generator import (
+    CallOptions,
+    FinishReason,
+    Generation,
+    Generations,
+    Generator,
+    Message,
+    ModelInfo,
+    Sampling,
+)
 from fbrag_cli.methods.method import Method, Role, Tools
 from fbrag_cli.progress import silent
 from fbrag_cli.query import Collection, Query
@@ -22,29 +31,33 @@ class Scripted:
     """Says what it is told to say, and keeps what it was asked: turns, number of samples, sampling."""
 
     replies: Sequence[str]
-    asked: list[tuple[tuple[Turn, ...], int, Sampling]] = field(default_factory=list)
+    asked: list[tuple[tuple[Message, ...], int, Sampling]] = field(default_factory=list)
     yes: float = 1.0
-    finish: Finish = "stop"
+    finish: FinishReason = "stop"
     info: ModelInfo = field(default_factory=lambda: ModelInfo("scripted", None, "0/1", 9999))
     thought_tokens: int = 0
 
-    def generate(self, turns: Sequence[Turn], n: int, sampling: Sampling, call: Call | None = None) -> Generations:
-        self.asked.append((tuple(turns), n, sampling))
+    def generate(
+        self, messages: Sequence[Message], n: int, sampling: Sampling, options: CallOptions | None = None
+    ) -> Generations:
+        self.asked.append((tuple(messages), n, sampling))
         replies = (self.replies[i % len(self.replies)] for i in range(n))
         samples = tuple(
             Generation(reply, 5, self.finish, sampling.seed + i, self.thought_tokens) for i, reply in enumerate(replies)
         )
-        if call and call.on_text:
+        if options and options.on_text:
             for piece in samples[0].text.partition(" "):
-                call.on_text(piece)
+                options.on_text(piece)
         return Generations(samples, 100, 0, 0.1, 0.1)
 
-    def choose(self, turns: Sequence[Turn], choices: Sequence[str], call: Call | None = None) -> tuple[float, ...]:
-        self.asked.append((tuple(turns), 0, Sampling(1)))
+    def choice_probabilities(
+        self, messages: Sequence[Message], choices: Sequence[str], options: CallOptions | None = None
+    ) -> tuple[float, ...]:
+        self.asked.append((tuple(messages), 0, Sampling(1)))
         return (self.yes, 1 - self.yes)
 
-    def written(self, turns: Sequence[Turn]) -> str:
-        return "\n".join(f"<{turn.role}>{turn.text}" for turn in turns)
+    def render_prompt(self, messages: Sequence[Message]) -> str:
+        return "\n".join(f"<{message.role}>{message.text}" for message in messages)
 
     def count_tokens(self, text: str) -> int:
         return len(text.split())

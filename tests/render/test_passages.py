@@ -25,7 +25,7 @@ from fbrag_cli.render.passages import around, parts, place, shown_lines
 from fbrag_cli.render.text import Layout, sources, summary
 from fbrag_cli.retrieval.bm25 import BM25
 from fbrag_cli.text.table import width_of
-from fbrag_cli.trace import ForwardSample, LookForward, Scores, Selection, Trace
+from fbrag_cli.trace import ForwardLookup, ForwardSample, Scores, Selection, Trace
 
 TEXT = """The barque lay at anchor in the roads.
 Nobody slept. The rain kept on.
@@ -51,7 +51,7 @@ def trace_of(
         query=Query("Who sealed the box?", Collection(corpus, BM25.of(corpus)), FBRag()),
         scores=scores,
         selection=Selection(dict.fromkeys(every, ()), chunks),
-        forward=LookForward(read=chunks, turns=(), samples=samples),
+        forward=ForwardLookup(read=chunks, messages=(), samples=samples),
         stages=(),
         models={},
         status="answered",
@@ -182,7 +182,7 @@ def test_lines_are_spans_of_the_chunk_that_miss_no_word(text: str, context: int,
     chunk = trace.corpus.chunks[0]
     lines = shown_lines(chunk, columns)
     assert "".join("".join(line.text for line in lines).split()) == "".join(chunk.text.split())
-    told = around(lines, trace.citations.shown[0].sentence, context)
+    told = around(lines, trace.citations.evidence[0].sentence, context)
     assert told
     first = lines.index(told[0])
     assert told == lines[first : first + len(told)]

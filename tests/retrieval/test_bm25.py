@@ -57,7 +57,7 @@ CAPTAIN = "Captain Thaxter practised in the harbour of Skarn. He was paid 10 pou
 )
 def test_words_of_a_question_that_stand_in_no_chunk(text: str, language: str, question: str, lacked: tuple[str, ...]) -> None:
     found = Document.of("d", "d", Extracted(Content(text), "text/plain"), language=language)
-    assert BM25.of(build_corpus([found], 5)).lacks(question) == lacked
+    assert BM25.of(build_corpus([found], 5)).missing_terms(question) == lacked
 
 
 def test_a_term_that_adds_nothing_is_not_listed() -> None:

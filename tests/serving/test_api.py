@@ -70,8 +70,8 @@ def test_an_answer_is_that_of_the_command_line(folder: Path, tiny: Path, fbrag: 
 
 def test_events_come_in_their_order(served: Live, folder: Path) -> None:
     found = served.events(QUESTION, documents=[id_of(served, "inquiry.txt")], settings={"samples": 2, "max_tokens": 30})
-    names = [each["event"] for each in found if each["event"] != "read"]
-    assert list(dict.fromkeys(names)) == ["nearest", "sample", "selected", "token", "checked", "done"]
+    names = [each["event"] for each in found if each["event"] != "progress"]
+    assert list(dict.fromkeys(names)) == ["keyword_matches", "sample", "selected", "token", "checked", "done"]
     assert names.count("sample") == 2
     by_name = {each["event"]: each for each in found}
     assert all(each["schema"] == "fbrag.event/1" for each in found if each["event"] != "done")
@@ -82,12 +82,12 @@ def test_events_come_in_their_order(served: Live, folder: Path) -> None:
     )
     (best,) = (each for each in done["sources"] if each["rank"] == 1)
     assert (by_name["selected"]["sources"][0]["chunk"], by_name["selected"]["sources"][0]["id"]) == (best["chunk"], None)
-    assert by_name["nearest"]["chunks"][0]["document"] == str(folder / "inquiry.txt")
-    assert by_name["nearest"]["chunks"][0]["backward"] > 0
+    assert by_name["keyword_matches"]["chunks"][0]["document"] == str(folder / "inquiry.txt")
+    assert by_name["keyword_matches"]["chunks"][0]["backward_score"] > 0
     assert by_name["checked"]["status"] == done["status"]
     samples = [each for each in found if each["event"] == "sample"]
     assert [each["answer"] for each in samples] == [each["answer"] for each in done["samples"]]
-    assert by_name["read"]["label"]
+    assert by_name["progress"]["label"]
 
 
 def test_a_selection_is_explained(served: Live) -> None:
@@ -95,7 +95,7 @@ def test_a_selection_is_explained(served: Live) -> None:
     status, record = served.post("/v1/explain", body)
     assert status == 200
     assert record["schema"] == "fbrag.explanation/1"
-    assert sum(each["found"] for each in record["chunks"]) == 1
+    assert sum(each["contains_text"] for each in record["chunks"]) == 1
 
 
 def test_all_that_is_served_is_asked_without_a_name(served: Live) -> None:
@@ -115,10 +115,10 @@ def test_a_place_is_read(served: Live, folder: Path) -> None:
     id = id_of(served, "inquiry.txt")
     status, record = served.get(f"/v1/source?document={id}&start_line=390&end_line=391")
     assert (status, record["text"]) == (200, "\n".join(lines[389:391]))
-    assert (record["start_line"], record["end_line"], record["lines"], record["cut"]) == (390, 391, len(lines), False)
+    assert (record["start_line"], record["end_line"], record["lines"], record["truncated"]) == (390, 391, len(lines), False)
     whole = served.get(f"/v1/source?document={id}")[1]
     assert len(whole["text"]) == 20_000
-    assert whole["cut"]
+    assert whole["truncated"]
     part = served.get(f"/v1/source?document={folder}/lamp.txt&start_char=4&end_char=8")[1]
     assert part["text"] == "lamp"
     for wrong in ("start_line=0", "start_line=9&end_line=8", "start_line=99999", "start_line=x", "page=1", "end_char=-1"):
@@ -356,7 +356,7 @@ def test_two_questions_run_side_by_side(smollm2: Path, folder: Path) -> None:
     with live(pair(smollm2), [str(folder)], parallel=2) as server:
         long = server.send("POST", "/v1/ask", ASKED, Accept="text/event-stream")
         events = events_of(long)
-        assert any(each["event"] == "read" and each["stage"] == "forward" and each["total"] for each in events)
+        assert any(each["event"] == "progress" and each["stage"] == "forward" and each["total"] for each in events)
         short = {"documents": [str(folder / "lamp.txt")], "settings": {"samples": 2, "forward_tokens": 10, "max_tokens": 10}}
         answer = server.ask("Who made the lamp?", **short)
         assert {each["document"] for each in answer["sources"]} == {str(folder / "lamp.txt")}
@@ -448,7 +448,7 @@ def test_what_a_model_reads_is_told_a_few_times_a_second(smollm2: Path) -> None:
     with live(pair(smollm2), [str(INQUIRY)]) as server:
         began = time.monotonic()
         found = server.events(QUESTION, settings={"recall": 1, "select": 1, "samples": 1, "max_tokens": 4})
-        assert [each["event"] for each in found].count("read") <= 4 * (time.monotonic() - began) + 10
+        assert [each["event"] for each in found].count("progress") <= 4 * (time.monotonic() - began) + 10
 
 
 def test_past_the_places_of_the_queue_a_client_waits(silent: Loopback) -> None:
@@ -458,7 +458,7 @@ def test_past_the_places_of_the_queue_a_client_waits(silent: Loopback) -> None:
         assert response.status == 429
         assert 1 <= int(response.headers["Retry-After"]) <= 600
         assert json.loads(response.read())["error"]["code"] == "busy"
-        assert next(events_of(running[1]))["event"] in ("read", "nearest")  # the one that waits has read its document
+        assert next(events_of(running[1]))["event"] in ("progress", "keyword_matches")  # the one that waits has read its document
         for each in running:
             each.close()
 
@@ -483,11 +483,11 @@ def test_a_question_is_understood_from_those_before_it(served: Live, folder: Pat
     about = {"documents": [str(folder / "inquiry.txt")], "preset": "fast", "settings": {"max_tokens": 5}, "conversation": "tab-1"}
     served.ask(QUESTION, **about)
     found = served.events("And who paid for it?", **about)
-    (understood,) = [each for each in found if each["event"] == "understood"]
+    (understood,) = [each for each in found if each["event"] == "resolved_question"]
     assert understood["question"] != "And who paid for it?"
     assert found[-1]["question"] == understood["question"]
     other = served.events("And who paid for it?", **{**about, "conversation": "tab-2"})
-    assert not [each for each in other if each["event"] == "understood"]
+    assert not [each for each in other if each["event"] == "resolved_question"]
 
 
 def test_a_conversation_about_an_upload_leaves_nothing_on_the_disk(tiny: Path, folder: Path, tmp_path: Path) -> None:

@@ -8,7 +8,8 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+import unicodedata
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from itertools import pairwise
 from pathlib import Path
@@ -95,8 +96,10 @@ def test_each_tool_says_what_it_takes_and_refuses_what_it_does_not(served: Calla
             assert tool.description
             assert "\n" not in tool.description
             assert tool.annotations.read_only_hint
+            for schema in (tool.input_schema, tool.output_schema):
+                assert [name for name, about in fields(schema) if not about.get("description")] == []
         assert tools["find_passages"].input_schema["properties"]["top_k"]["maximum"] == 50
-        for wrong in ({"top_k": 0}, {"top_k": "five"}, {"paths": []}, {"paths": "inquiry.txt"}, {"question": ""}):
+        for wrong in ({"top_k": 0}, {"top_k": "five"}, {"paths": []}, {"paths": "[1]"}, {"question": ""}):
             found = await client.call_tool("find_passages", asked() | wrong)
             assert found.is_error, wrong
             assert next(iter(wrong)) in found.content[0].text
@@ -129,6 +132,12 @@ def test_results_are_as_their_schemas_say(served: Callable[..., None], tiny: lis
         jsonschema.validate(begun.structured_content, closed(schemas["ask_document"]))
 
     served(test, *tiny)
+
+
+def fields(schema: Any) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The fields of all objects of a schema, with what it says of each."""
+    for each in (schema, *schema.get("$defs", {}).values()):
+        yield from each.get("properties", {}).items()
 
 
 def closed(schema: Any) -> Any:
@@ -192,7 +201,7 @@ def test_passages_are_found_without_a_model(served: Callable[..., None]) -> None
         assert first["document"] == PLACE
         assert "forged at the\nIronhythe works" in first["text"]
         assert first["start_line"] <= 390 <= first["end_line"]
-        assert first["score"] > second["score"]
+        assert first["relative_score"] > second["relative_score"]
         assert json.loads(found.content[0].text) == found.structured_content
         around = await client.call_tool("read_passage", {"path": PLACE, "start_line": 390, "end_line": 391})
         assert "Ironhythe works" in around.structured_content["text"]
@@ -236,7 +245,7 @@ def test_what_comes_back_is_bounded(served: Callable[..., None]) -> None:
             assert passages[0]["text"]
         lines = await client.call_tool("read_passage", {"path": PLACE, "start_line": 1, "end_line": 400, "max_chars": 1000})
         assert len(json.dumps(lines.structured_content, ensure_ascii=False)) <= 1000
-        assert lines.structured_content["cut"]
+        assert lines.structured_content["truncated"]
 
     served(test)
 
@@ -263,7 +272,7 @@ def test_a_selection_is_explained(served: Callable[..., None], tiny: list[str]) 
         told = await client.call_tool("explain_selection", asked(find="property of Mrs. Lavinia Goss", wait_s=100))
         record = told.structured_content
         assert record["found"] == 1
-        (holder,) = [row for row in record["chunks"] if row["found"]]
+        (holder,) = [row for row in record["chunks"] if row["contains_text"]]
         assert holder["rank"] >= 1
         assert len(record["samples"]) == 3
 
@@ -439,6 +448,62 @@ def test_other_folders_are_allowed_by_name(served: Callable[..., None], tmp_path
         assert refused.is_error
 
     served(test, "--allow", str(tmp_path / "more"))
+
+
+def test_lists_and_numbers_may_come_as_text(served: Callable[..., None], folder: Path) -> None:
+    """Some clients send the JSON of a list or of a number as a string, whatever the schema says."""
+    for name in ("[a].txt", "2024"):
+        (folder / name).write_text("The lamp was made in Brackness.\n")
+
+    async def test(client: Client) -> None:
+        both = json.dumps([PLACE, str(folder / "2024")])
+        for paths, documents in ((json.dumps([PLACE]), {PLACE}), (PLACE, {PLACE}), ("[a].txt", {"[a].txt"}), ("2024", {"2024"})):
+            found = await client.call_tool("find_passages", {"paths": paths, "question": "Where was the lamp made?"})
+            assert {each["document"] for each in found.structured_content["passages"]} == documents
+        found = await client.call_tool("find_passages", {"paths": both, "question": "lamp", "top_k": "1", "max_chars": "2000"})
+        assert len(found.structured_content["passages"]) == 1
+        lines = await client.call_tool("read_passage", {"path": PLACE, "start_line": "3", "end_line": "4"})
+        assert (lines.structured_content["start_line"], lines.structured_content["end_line"]) == (3, 4)
+
+    served(test)
+
+
+def test_a_text_that_looks_like_json_is_found_as_it_is(served: Callable[..., None], tiny: list[str], folder: Path) -> None:
+    (folder / "code.txt").write_text('The default is null, or ["a"].\n')
+
+    async def test(client: Client) -> None:
+        for text, n in (("null", 1), ('["a"]', 1), ("[2]", 0), (None, None)):
+            arguments = {"paths": ["code.txt"], "question": "What is the default?", "find": text, "wait_s": 100}
+            assert (await client.call_tool("explain_selection", arguments)).structured_content["found"] == n
+
+    served(test, *tiny)
+
+
+def test_a_relative_path_is_looked_for_in_each_allowed_folder(served: Callable[..., None], folder: Path, tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name / "sub").mkdir(parents=True)
+        (tmp_path / name / "both.txt").write_text("The lamp was made in Brackness.\n")
+    (tmp_path / "two" / "sub" / "lamp.txt").write_text("The lamp was made in Stennick.\n")
+    (tmp_path / "two" / unicodedata.normalize("NFD", "Gebühren.txt")).write_text("The lamp cost 8 crowns.\n")
+
+    async def test(client: Client) -> None:
+        async def find(path: str) -> Any:
+            return (await client.call_tool("find_passages", {"paths": [path], "question": "lamp"})).structured_content
+
+        assert "Stennick" in (await find("sub/lamp.txt"))["passages"][0]["text"]
+        assert "Stennick" in (await find("sub/../sub/lamp.txt"))["passages"][0]["text"]
+        assert "crowns" in (await find(unicodedata.normalize("NFC", "Gebühren.txt")))["passages"][0]["text"]
+        several = (await find("both.txt"))["error"]
+        assert several["message"] == "both.txt is in several folders"
+        assert several["hint"] == f"name one of {tmp_path / 'one' / 'both.txt'}, {tmp_path / 'two' / 'both.txt'}"
+        misspelled = (await find("sub/lmap.txt"))["error"]
+        assert (misspelled["code"], misspelled["hint"]) == ("doc_not_found", f"there are {tmp_path / 'two' / 'sub' / 'lamp.txt'}")
+        outside = (await find(str(folder / PLACE)))["error"]
+        assert str(tmp_path / "one") in outside["message"]
+        assert "--allow" in outside["hint"]
+        assert "error" in await find("../papers/inquiry.txt")
+
+    served(test, "--allow", str(tmp_path / "one"), "--allow", str(tmp_path / "two"))
 
 
 def test_the_end_of_input_ends_the_process(served: Callable[..., None], folder: Path) -> None:

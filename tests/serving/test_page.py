@@ -23,7 +23,7 @@ from fbrag_cli.serving import desk
 from fbrag_cli.session.settings import ModelSettings
 from fbrag_cli.text.printable import one_line, printable
 from tests.generation.parrot_gguf import END, Parrot, saying
-from tests.generation.test_thought import as_tokens
+from tests.generation.test_reasoning import as_tokens
 from tests.render.test_html import HOSTILE, WATCH, _Page
 from tests.render.test_live_page import assert_is_text
 from tests.serving.live_server import Live, live, pair
@@ -222,7 +222,7 @@ def test_events_go_on_where_a_client_has_lost_them(served: Live) -> None:
         numbers.append(int(number.removeprefix("id: ")))
     assert numbers == sorted({*numbers})
     assert names[-1] == "done"
-    assert [each for each in dict.fromkeys(names) if each != "read"] == ["nearest", "selected", "token", "done"]
+    assert [each for each in dict.fromkeys(names) if each != "progress"] == ["keyword_matches", "selected", "token", "done"]
     half = len(blocks) // 2
     again = events(served, job, Last_Event_ID=str(numbers[half])).read().decode().split("\n\n")
     kept = {"token", "selected", "done"}

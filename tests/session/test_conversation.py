@@ -11,12 +11,12 @@ import pytest
 from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.documents.document import Content, Document, Extracted
 from fbrag_cli.errors import FbragError
-from fbrag_cli.generation.generator import QUIET, Call, Generation, Generations, ModelInfo, Sampling, Turn
+from fbrag_cli.generation.generator import QUIET, CallOptions, Generation, Generations, Message, ModelInfo, Sampling
 from fbrag_cli.indexing.collect import collect_text
 from fbrag_cli.methods.fb_rag.order_preserving import OrderPreserving
 from fbrag_cli.progress import Listener
 from fbrag_cli.query import Collection
-from fbrag_cli.session.conversation import Conversation, made_whole, stands_alone
+from fbrag_cli.session.conversation import Conversation, plausible_rewrite, stands_alone
 from fbrag_cli.session.session import Session
 from fbrag_cli.session.settings import ModelSettings
 from fbrag_cli.storage.cache import Cache
@@ -42,17 +42,17 @@ class Writer:
     """A stand-in for the small model: it writes what it is told, and notes what it was asked."""
 
     def __init__(self, written: str = "") -> None:
-        self.written, self.asked = written, list[Sequence[Turn]]()
+        self.render_prompt, self.asked = written, list[Sequence[Message]]()
 
     info = ModelInfo("writer", None, None, None)
-    choose = None
+    choice_probabilities = None
 
-    def generate(self, turns: Sequence[Turn], n: int, sampling: Sampling, call: Call = QUIET) -> Generations:
-        if call.cancellation:
-            call.cancellation.raise_if_requested()
+    def generate(self, messages: Sequence[Message], n: int, sampling: Sampling, options: CallOptions = QUIET) -> Generations:
+        if options.cancellation:
+            options.cancellation.raise_if_requested()
         assert sampling.temperature == 0
-        self.asked.append(turns)
-        return Generations((Generation(self.written, 1, "stop", 0),), 1, 0, 0.0, 0.0)
+        self.asked.append(messages)
+        return Generations((Generation(self.render_prompt, 1, "stop", 0),), 1, 0, 0.0, 0.0)
 
 
 @pytest.fixture
@@ -75,21 +75,24 @@ def test_a_follow_up_is_made_whole_before_retrieval(session: Session, writer: Wr
     conversation = Conversation(session=session, collection=collected(), method=METHOD)
     assert answered(conversation, *BUILT).question == BUILT[0]
     assert not writer.asked, "the first question has nothing before it"
-    writer.written = " Who paid for the Ironhythe works?\nAnswer: nobody"
+    writer.render_prompt = " Who paid for the Ironhythe works?\nAnswer: nobody"
     trace = answered(conversation, "And who paid for it?", "the railway board")
     assert trace.question == "Who paid for the Ironhythe works?"
     assert "railway board" in trace.corpus.chunks[trace.selection.ranked[0]].text
-    prompt = "".join(turn.text for turn in writer.asked[0])
+    prompt = "".join(message.text for message in writer.asked[0])
     assert all(each in prompt for each in (*BUILT, "And who paid for it?"))
 
 
 def test_a_question_that_stands_alone_is_asked_word_for_word_and_no_model_is_asked(session: Session, writer: Writer) -> None:
     conversation = Conversation(session=session, collection=collected(), method=METHOD)
     answered(conversation, *BUILT)
-    assert conversation.understood("Where was the anchor of the Garefowl forged") == "Where was the anchor of the Garefowl forged"
+    assert (
+        conversation.rewrite_question("Where was the anchor of the Garefowl forged")
+        == "Where was the anchor of the Garefowl forged"
+    )
     assert not writer.asked
     conversation.plain = True
-    assert conversation.understood("And who paid for it?") == "And who paid for it?"
+    assert conversation.rewrite_question("And who paid for it?") == "And who paid for it?"
     assert not writer.asked
 
 
@@ -147,7 +150,7 @@ IN_FRONT = f"{BUILT[0]} (Josiah Goss) {PAID}"
     ],
 )
 def test_what_is_not_plausible_does_not_count(written: str) -> None:
-    assert made_whole(PAID, written, [BUILT]) == IN_FRONT
+    assert plausible_rewrite(PAID, written, [BUILT]) == IN_FRONT
 
 
 @pytest.mark.parametrize(
@@ -159,27 +162,27 @@ def test_what_is_not_plausible_does_not_count(written: str) -> None:
 )
 def test_quotes_around_a_question_go_and_those_of_a_title_stay(written: str, whole: str) -> None:
     before = ('In "The Lamp": where did Lena hide it?', "behind the clock")
-    assert made_whole("And why did she cry?", written, [before]) == whole
+    assert plausible_rewrite("And why did she cry?", written, [before]) == whole
 
 
 def test_a_question_that_lost_a_name_does_not_count() -> None:
     typed = "How did the Vicar feel when he saw it?"
-    assert made_whole(typed, "How did Josiah Goss feel when he saw the Ironhythe works?", [BUILT]).endswith(typed)
+    assert plausible_rewrite(typed, "How did Josiah Goss feel when he saw the Ironhythe works?", [BUILT]).endswith(typed)
 
 
 def test_what_says_no_more_puts_the_last_question_in_front_of_one_without_a_name() -> None:
-    assert made_whole("Why did he leave?", "Why did he leave?", [BUILT]) == f"{BUILT[0]} (Josiah Goss) Why did he leave?"
+    assert plausible_rewrite("Why did he leave?", "Why did he leave?", [BUILT]) == f"{BUILT[0]} (Josiah Goss) Why did he leave?"
 
 
 def test_what_says_no_more_leaves_the_typed_words() -> None:
     typed = "Which of his ships did Vance sell?"
-    assert made_whole(typed, "Which ships of his did Vance sell?", [BUILT]) == typed
+    assert plausible_rewrite(typed, "Which ships of his did Vance sell?", [BUILT]) == typed
 
 
 def test_the_question_in_front_has_no_answer_where_there_was_none(session: Session, writer: Writer) -> None:
     conversation = Conversation(session=session, collection=collected(), method=METHOD)
     answered(conversation, BUILT[0], None)
-    assert conversation.understood(PAID) == f"{BUILT[0]} {PAID}"
+    assert conversation.rewrite_question(PAID) == f"{BUILT[0]} {PAID}"
     assert "Answer: none" in writer.asked[0][-1].text
 
 
@@ -194,19 +197,19 @@ def test_questions_in_front_of_questions_stay_short(session: Session, writer: Wr
 
 
 def test_a_conversation_that_a_client_repeats_is_understood_as_the_one_it_was(session: Session, writer: Writer) -> None:
-    writer.written = "Who paid for the Ironhythe works?"
+    writer.render_prompt = "Who paid for the Ironhythe works?"
     conversation = Conversation(session=session, collection=collected(), method=METHOD)
     answered(conversation, *BUILT)
     answered(conversation, PAID, "the railway board " * 40)
     retold = Conversation(session=session, collection=collected(), method=METHOD)
-    retold.retell([BUILT, (PAID, "the railway board " * 40)])
+    retold.take_up([BUILT, (PAID, "the railway board " * 40)])
     said = [each.said for each in conversation.exchanges]
-    assert [(each.question, each.answer) for each in retold.told] == [(each.question, each.answer) for each in said]
+    assert [(each.question, each.answer) for each in retold.history] == [(each.question, each.answer) for each in said]
     for each in (conversation, retold):
-        each.understood("And who gave the land for it?")
+        each.rewrite_question("And who gave the land for it?")
     assert len(writer.asked) == 2, "what was asked before is cached"
     answered(retold, "Who forged the anchor of the Garefowl?", "Goss")
-    retold.understood("And when?")
+    retold.rewrite_question("And when?")
     assert [each in writer.asked[-1][-1].text for each in (BUILT[0], "Who paid for", "anchor", "Goss")] == [True] * 4
 
 
@@ -216,7 +219,7 @@ def test_a_stop_ends_the_understanding(session: Session, writer: Writer) -> None
     stop = Cancellation()
     stop.request(FbragError("timeout", "stopped"))
     with pytest.raises(FbragError, match="stopped"):
-        conversation.understood(PAID, Listener(cancellation=stop))
+        conversation.rewrite_question(PAID, Listener(cancellation=stop))
 
 
 def test_a_conversation_with_a_real_model(tiny: Path, tmp_path: Path) -> None:
@@ -226,5 +229,5 @@ def test_a_conversation_with_a_real_model(tiny: Path, tmp_path: Path) -> None:
         with Session.open(settings, Cache(tmp_path / "cache")) as session:
             conversation = Conversation(session=session, collection=collected(), method=METHOD)
             answered(conversation, *BUILT)
-            assert conversation.understood(PAID) == IN_FRONT
+            assert conversation.rewrite_question(PAID) == IN_FRONT
             assert bool(session.device) is not again

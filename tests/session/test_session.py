@@ -45,10 +45,10 @@ def test_a_second_question_finds_the_models_loaded(session: Session) -> None:
     first = session.ask(Query(QUESTION, collection, FAST))
     assert [stage.name for stage in first.stages] == ["read", "load", "recall", "forward", "select", "answer"]
     assert first.stages[1].seconds > 0
-    assert first.absent == ()
+    assert first.missing_terms == ()
     assert (first.status, len(first.samples), len(first.selected)) == ("answered", 2, 2)
     again = session.ask(Query("Who was her master on horseback?", collection, FAST))
-    assert again.absent == ("horseback",)
+    assert again.missing_terms == ("horseback",)
     assert again.stages[1].seconds == 0
     other = session.retrieve(Query(QUESTION, collection, Vanilla(select=1)), answering=False)
     assert (other.status, other.samples, len(other.selected)) == ("retrieved", (), 1)

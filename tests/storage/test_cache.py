@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from fbrag_cli.storage.cache import NOWHERE, Cache, ForeignFolderError
+from fbrag_cli.storage.cache import NOWHERE, Cache, NotACacheFolderError
 
 A, B, C, D = ("a" * 64, "b" * 64, "c" * 64, "d" * 64)
 HOUR, DAY = 3600, 86400
@@ -281,9 +281,9 @@ def test_a_folder_that_is_something_else_is_left_as_it_is(tmp_path: Path, tag: b
         (folder / "CACHEDIR.TAG").write_bytes(tag)
     before = sorted(folder.rglob("*"))
     cache = Cache(folder, limit=1)
-    with pytest.raises(ForeignFolderError), cache.new("documents", A):
+    with pytest.raises(NotACacheFolderError), cache.new("documents", A):
         pytest.fail("there is nowhere to write")
-    with pytest.raises(ForeignFolderError):
+    with pytest.raises(NotACacheFolderError):
         cache.clear()
     cache.trim()
     assert not cache.usable
@@ -435,9 +435,9 @@ def test_a_folder_that_others_can_write_is_not_used(cache: Cache, mode: int) -> 
     keep(cache, "documents", A)
     cache.root.chmod(mode)
     assert not cache.usable
-    with pytest.raises(ForeignFolderError, match="other users can write it"):
+    with pytest.raises(NotACacheFolderError, match="other users can write it"):
         cache.check_ours()
-    with pytest.raises(ForeignFolderError), cache.new("documents", B):
+    with pytest.raises(NotACacheFolderError), cache.new("documents", B):
         pytest.fail("there is nowhere to write")
     cache.root.chmod(0o755)
     assert cache.usable
@@ -448,7 +448,7 @@ def test_a_folder_of_another_user_is_not_used(cache: Cache) -> None:
     keep(cache, "documents", A)
     os.chown(cache.root, 65534, 65534)
     assert not cache.usable
-    with pytest.raises(ForeignFolderError, match="another user"):
+    with pytest.raises(NotACacheFolderError, match="another user"):
         cache.clear()
     assert cache.path("documents", A) is not None
 

@@ -54,9 +54,9 @@ def test_a_page_tells_its_language(language: str) -> None:
 
 
 def test_an_english_licence_before_a_text_does_not_count() -> None:
-    licence = " ".join(NOTICES["en"]["notices"])
+    license = " ".join(NOTICES["en"]["notices"])
     book = "\n".join(random.Random(1).choices(NOTICES["ru"]["notices"], k=200))
-    assert detect(licence + book) == "ru"
+    assert detect(license + book) == "ru"
 
 
 def test_english_terms_in_a_japanese_text_do_not_count() -> None:

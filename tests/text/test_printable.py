@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fbrag_cli.text.printable import counted, cut_middle, dumps, one_line, printable
+from fbrag_cli.text.printable import cut_middle, dumps, one_line, plural, printable
 
 
 @given(st.text())
@@ -46,7 +46,7 @@ def test_a_row_of_variation_selectors_hides_nothing() -> None:
 
 
 def test_a_count_has_the_number_of_its_unit() -> None:
-    assert [counted(count, "chunk") for count in (0, 1, 2, 1200)] == ["0 chunks", "1 chunk", "2 chunks", "1,200 chunks"]
+    assert [plural(count, "chunk") for count in (0, 1, 2, 1200)] == ["0 chunks", "1 chunk", "2 chunks", "1,200 chunks"]
 
 
 @given(st.text(st.characters(exclude_characters="…")), st.integers(3, 40))

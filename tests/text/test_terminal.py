@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fbrag_cli.text.table import width_of
-from fbrag_cli.text.terminal import BOLD, DIM, Styled, beginning, folded, wrapped
+from fbrag_cli.text.terminal import BOLD, DIM, Styled, truncate, wrap, wrap_spans
 
 PROSE = "In good iron the break is like wood that is torn; it has threads, and the surveyor said so twice. " * 3
 CHINESE = "这艘船在黎明时分起航，前往北方的海湾，途中遇到了大雾。" * 6
@@ -19,7 +19,7 @@ SGR = re.compile(r"\x1b\[[\d;]*m")
 @pytest.mark.parametrize("columns", [60, 80, 100])
 @pytest.mark.parametrize("text", [PROSE, CHINESE, PROSE[:90] + CHINESE])
 def test_a_text_is_broken_between_words(text: str, columns: int) -> None:
-    lines = folded(text.strip(), columns, "  ").split("\n")
+    lines = wrap(text.strip(), columns, "  ").split("\n")
     assert len(lines) > 1
     assert all(width_of(line) <= columns for line in lines)
     assert all(width_of(line) > columns - 18 for line in lines[:-1])
@@ -31,7 +31,7 @@ def test_a_text_is_broken_between_words(text: str, columns: int) -> None:
 @given(st.text(alphabet="ab 船。\n", max_size=200), st.integers(1, 60), st.integers(0, 8))
 def test_pieces_fit_and_miss_nothing_but_white_space(text: str, columns: int, margin: int) -> None:
     line = text.replace("\n", " ")
-    spans = wrapped(line, 0, columns, margin)
+    spans = wrap_spans(line, 0, columns, margin)
     assert "".join("".join(line[start:end].split()) for start, end in spans) == "".join(line.split())
     assert all(width_of(line[start:end].strip()) <= max(columns, 2) for start, end in spans)
 
@@ -48,6 +48,6 @@ def test_styles_go_on_over_a_break_and_leave_the_text_as_it_is() -> None:
 
 
 def test_the_beginning_of_a_line_ends_with_a_word() -> None:
-    assert beginning("In good iron the break is like wood", 30) == "In good iron the break is …"
-    assert beginning("In good iron", 30) == "In good iron"
-    assert beginning(CHINESE, 20) == "这艘船在黎明时分…"
+    assert truncate("In good iron the break is like wood", 30) == "In good iron the break is …"
+    assert truncate("In good iron", 30) == "In good iron"
+    assert truncate(CHINESE, 20) == "这艘船在黎明时分…"

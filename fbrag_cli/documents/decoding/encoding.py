@@ -20,7 +20,7 @@ from fbrag_cli.documents.decoding.guesses import (
 from fbrag_cli.documents.source import Source
 from fbrag_cli.documents.unsupported_formats import binary, refuse_known
 from fbrag_cli.errors import FbragError
-from fbrag_cli.text.near import suggestion
+from fbrag_cli.text.suggest import suggestion
 
 _UTF32_MARKS = (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)
 _UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from fbrag_cli.documents.document import Content, Extracted, Section
-from fbrag_cli.text.printable import counted
+from fbrag_cli.text.printable import plural
 
 _MAX_TABLES = 20  # nested in each other; people make no deeper ones
 _MAX_INDENT = 10  # levels of lists
@@ -66,7 +66,7 @@ def extracted(
     warnings: Iterable[str] = (),
 ) -> Extracted:
     """Return what a reader has read. left_out: number of each thing that it has not read."""
-    told = tuple(counted(n, thing) for thing, n in left_out.items())
+    told = tuple(plural(n, thing) for thing, n in left_out.items())
     return Extracted(content_of(blocks), media_type, warnings=tuple(warnings), left_out=told, comments=tuple(comments))
 
 

@@ -8,7 +8,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from fbrag_cli.documents.document import Extracted, comment
-from fbrag_cli.documents.readers.archive import Archive, Relation
 from fbrag_cli.documents.readers.blocks import Block, extracted
 from fbrag_cli.documents.readers.charts import read_linked
 from fbrag_cli.documents.readers.docx_numbering import Numbering, Styles, is_on
@@ -16,6 +15,7 @@ from fbrag_cli.documents.readers.equations import Equation
 from fbrag_cli.documents.readers.symbols import symbol, without_glyphs
 from fbrag_cli.documents.readers.writer import PAGE_NUMBER, Writer
 from fbrag_cli.documents.readers.xml import Names, attribute, number
+from fbrag_cli.documents.readers.zip_parts import Archive, Relation
 from fbrag_cli.documents.source import Source
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from fbrag_cli.documents.document import comment
-from fbrag_cli.documents.readers.archive import Archive, Relation
 from fbrag_cli.documents.readers.blocks import Block, BlockBuilder
 from fbrag_cli.documents.readers.charts import read_linked
 from fbrag_cli.documents.readers.xml import attribute
+from fbrag_cli.documents.readers.zip_parts import Archive, Relation
 
 if TYPE_CHECKING:
     from lxml.etree import _Element

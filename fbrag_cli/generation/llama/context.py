@@ -26,7 +26,8 @@ _NONE: Mapping[int, NDArray[np.float32]] = MappingProxyType({})
 
 
 class BatchToken(NamedTuple):
-    """A token of a batch, or the number of an embedding row (`EmbeddingRows.ids`). wanted: whether its logits are computed."""
+    """A token of a batch, or the number of an input embedding (`InputEmbeddings.ids`). wanted: whether its logits are
+    computed."""
 
     token: int
     position: int
@@ -62,7 +63,7 @@ class Context:
     def decode(self, tokens: Sequence[BatchToken], vectors: Mapping[int, NDArray[np.float32]] = _NONE) -> None:
         """Append tokens to their sequences, in one batch. Token i gets logits i, where they are wanted.
 
-        vectors: the embedding rows, by their numbers. llama.cpp takes tokens or embeddings in a batch, not both: where there is
+        vectors: the input embeddings, by their numbers. llama.cpp takes tokens or embeddings in a batch, not both: where there is
         such a row the embeddings of the tokens are looked up too, and the logits are the same to the bit (CPU).
         Raises FbragError `out_of_memory`, and the error of a cancellation of `weights`. Then the memory holds part of a batch:
         nothing in the context can be trusted, and it is to be closed.

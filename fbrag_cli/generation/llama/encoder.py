@@ -29,7 +29,7 @@ _SEQUENCES = 64
 
 Self = TypeVar("Self", bound="LlamaEncoder")
 
-#: Returns the prefixes of queries and of chunks for a model's name (`retrieval.prefixes.prefixes_of`).
+#: Returns the prefixes of queries and of chunks for a model's name (`retrieval.dense.prefixes_of`).
 Prefixes = Callable[[str], tuple[str, str]]
 
 

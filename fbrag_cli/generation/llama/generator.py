@@ -14,16 +14,16 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from fbrag_cli.generation.generator import QUIET, Call, EmbeddingRows, Generations, ModelInfo, Sampling, Turn
+from fbrag_cli.generation.generator import QUIET, CallOptions, Generations, InputEmbeddings, Message, ModelInfo, Sampling
 from fbrag_cli.generation.llama.chat_template import ChatTemplate, Markup, Segment
-from fbrag_cli.generation.llama.embedding_rows import check_taken, takes_rows
+from fbrag_cli.generation.llama.input_embeddings import check_input_embeddings, takes_input_embeddings
+from fbrag_cli.generation.llama.kv_cache import PromptCache, PromptRequest, common_prefix
 from fbrag_cli.generation.llama.machine import corrupt, llama_cpp
-from fbrag_cli.generation.llama.prompts import Need, Prompts, common_prefix
-from fbrag_cli.generation.llama.sample import NO_THINKING, Thinking, piece_of
+from fbrag_cli.generation.llama.sample import NO_REASONING, Reasoning, piece_of
 from fbrag_cli.generation.llama.scheduler import NoNumbersError, Request, Scheduler
 from fbrag_cli.generation.llama.token_counter import TokenCounter
 from fbrag_cli.generation.llama.weights import BY_DEFAULT, Loading, TokenTable, Weights
-from fbrag_cli.generation.thought import MOST_TOKENS, Marks, check_answered, tag
+from fbrag_cli.generation.reasoning import MOST_TOKENS, ReasoningTags, check_answered, tags_named
 
 _IN_ANY_TEXT = llama_cpp.LLAMA_TOKEN_ATTR_USER_DEFINED
 _OF_MARKS = llama_cpp.LLAMA_TOKEN_ATTR_CONTROL | _IN_ANY_TEXT
@@ -57,13 +57,16 @@ class LlamaGenerator:
         n_layers = llama_cpp.llama_model_n_layer(self._model) + 1
         limit = min(trained, max_context) if max_context else trained
         self.info = ModelInfo(loading.name or path.stem, loading.sha256, f"{self._weights.layers_on_gpu}/{n_layers}", limit)
-        self._prompts = Prompts(self._weights, self.info.name, limit)
+        self._prompts = PromptCache(self._weights, self.info.name, limit)
         self._scheduler = Scheduler(self._weights, self._prompts)
         # How the model marks its thoughts: as its template does, or by <think> where its vocabulary has a token for that.
-        marks = self._template.marks or (tag("think") if len(self._weights.tokens_of("<think>", special=True)) == 1 else None)
-        self._thinking = self._spelled(marks) if marks else NO_THINKING
+        marks = self._template.reasoning_tags or (
+            tags_named("think") if len(self._weights.tokens_of("<think>", special=True)) == 1 else None
+        )
+        self._thinking = self._spelled(marks) if marks else NO_REASONING
         self._thought = self._weights.tokens_of(marks.empty, special=True) if marks else []
-        # llama.cpp reads tokens of this kind, as Qwen's <think>, in any text: words of a turn are cut after their first letter.
+        # llama.cpp reads tokens of this kind, as Qwen's <think>, in any text: words of a message are cut after their first
+        # letter.
         read = [self._token_text(token) for token in self._thinking.tokens if self._attributes(token) & _IN_ANY_TEXT]
         within = [f"(?<={re.escape(each[0])})(?={re.escape(each[1:])})" for each in read if each[1:]]
         self._within_mark = re.compile("|".join(within)) if within else None
@@ -71,42 +74,44 @@ class LlamaGenerator:
     # -- the Generator protocol ------------------------------------------------------------------------------------------
 
     @property
-    def takes_rows(self) -> bool:
-        return takes_rows(self._weights)
+    def takes_input_embeddings(self) -> bool:
+        return takes_input_embeddings(self._weights)
 
     def add_adapter(self, path: Path) -> None:
         """Add LoRA, a GGUF file, to the model, before the first prompt. Raises FbragError `model_corrupt` for another file."""
         self._weights.add_adapter(path)
 
-    def written(self, turns: Sequence[Turn]) -> str:
-        """Return the prompt as text, with a mark "⟨row⟩" in the place of each embedding row."""
-        segments = self._template.segments(turns)
-        return "".join(each.shown if isinstance(each, EmbeddingRows) else each.text for each in segments)
+    def render_prompt(self, messages: Sequence[Message]) -> str:
+        """Return the prompt as text, with a mark "⟨row⟩" in the place of each input embedding."""
+        segments = self._template.segments(messages)
+        return "".join(each.placeholder if isinstance(each, InputEmbeddings) else each.text for each in segments)
 
-    def generate(self, turns: Sequence[Turn], n: int, sampling: Sampling, call: Call = QUIET) -> Generations:
-        """Draw `n` samples of the reply to `turns`.
+    def generate(self, messages: Sequence[Message], n: int, sampling: Sampling, options: CallOptions = QUIET) -> Generations:
+        """Draw `n` samples of the reply to `messages`.
 
-        Raises FbragError `prompt_too_long`, with both numbers, before any work; `usage` for embedding rows that the model does
+        Raises FbragError `prompt_too_long`, with both numbers, before any work; `usage` for input embeddings that the model does
         not take; `out_of_memory`; `no_answer` where the model only thinks; the error of a cancellation, after which the generator
         can be used again.
         """
-        need = self._need(turns, n, sampling.max_tokens, MOST_TOKENS if self._template.may_think else 0)
-        request = self._run(need, sampling, call)
+        need = self._need(messages, n, sampling.max_tokens, MOST_TOKENS if self._template.may_reason else 0)
+        request = self._run(need, sampling, options)
         samples = tuple(sample.generation() for sample in request.samples)
-        check_answered(self.info.name, samples, need.max_tokens + need.thought_tokens)
+        check_answered(self.info.name, samples, need.max_tokens + need.reasoning_tokens)
         seconds = request.read - request.begun, request.ended - request.read
         return Generations(samples, len(request.need.tokens), request.n_cached, *seconds)
 
-    def choose(self, turns: Sequence[Turn], choices: Sequence[str], call: Call = QUIET) -> tuple[float, ...]:
+    def choice_probabilities(
+        self, messages: Sequence[Message], choices: Sequence[str], options: CallOptions = QUIET
+    ) -> tuple[float, ...]:
         """Return the probability that the reply begins with each of `choices`. They sum to 1 at most.
 
         Where the model would think first, this is asked behind an empty thought.
         """
-        need = self._need(turns, 1, 1)
-        need = replace(need, marks=need.marks[:-1])  # no chat goes on after it
-        probabilities = self._first_tokens(need, call)
+        need = self._need(messages, 1, 1)
+        need = replace(need, branch_points=need.branch_points[:-1])  # no chat goes on after it
+        probabilities = self._first_tokens(need, options)
         if self._thought and probabilities.argmax() == self._thought[0]:
-            probabilities = self._first_tokens(replace(need, tokens=[*need.tokens, *self._thought]), call)
+            probabilities = self._first_tokens(replace(need, tokens=[*need.tokens, *self._thought]), options)
         totals = []
         for choice in choices:
             spellings = {lead + form for lead in ("", " ") for form in (choice.lower(), choice.capitalize(), choice.upper())}
@@ -114,9 +119,9 @@ class LlamaGenerator:
             totals.append(float(sum(probabilities[token] for token in first)))
         return tuple(totals)
 
-    def _first_tokens(self, need: Need, call: Call) -> NDArray[np.float64]:
+    def _first_tokens(self, need: PromptRequest, options: CallOptions) -> NDArray[np.float64]:
         """Return the probability of each token after a prompt: float64 `(n_vocab,)`."""
-        request = self._run(need, None, call)
+        request = self._run(need, None, options)
         assert request.logits is not None
         exponentials = np.exp(request.logits.astype(np.float64) - request.logits.max())
         return np.asarray(exponentials / exponentials.sum(), np.float64)
@@ -126,18 +131,18 @@ class LlamaGenerator:
             self._counter = TokenCounter(self._model, self._vocab, self._weights.tokens_of)
         return self._counter.count(text)
 
-    def tokenize(self, turns: Sequence[Turn]) -> list[int]:
-        """Return the token ids of the prompt, and `EmbeddingRows.ids` for embedding rows.
+    def tokenize(self, messages: Sequence[Message]) -> list[int]:
+        """Return the token ids of the prompt, and `InputEmbeddings.ids` for input embeddings.
 
-        Only the template's own markup becomes special tokens, whatever a turn contains.
+        Only the template's own markup becomes special tokens, whatever a message contains.
         """
-        return self._tokens_of(self._template.segments(turns))
+        return self._tokens_of(self._template.segments(messages))
 
     def _tokens_of(self, segments: Sequence[Segment]) -> list[int]:
         bos = llama_cpp.llama_vocab_bos(self._vocab)
         tokens = [bos] if llama_cpp.llama_vocab_get_add_bos(self._vocab) else []
         for segment in segments:
-            if isinstance(segment, EmbeddingRows):
+            if isinstance(segment, InputEmbeddings):
                 tokens += segment.ids
             elif isinstance(segment, Markup):
                 tokens += self._weights.tokens_of(segment.text, special=True)
@@ -178,7 +183,7 @@ class LlamaGenerator:
     def at_once(self, n: int) -> None:
         self._prompts.at_once = n
 
-    def _spelled(self, marks: Marks) -> Thinking:
+    def _spelled(self, marks: ReasoningTags) -> Reasoning:
         """Return how samples think with such marks: where a mark is a token of the model, its letters alone are none."""
         tokens: dict[int, str] = {}
         for token in self._weights.tokens_of(f"{marks.opening}{marks.closing}{''.join(marks.frame)}", special=True):
@@ -191,30 +196,30 @@ class LlamaGenerator:
             return text
 
         texts = {character: piece_of(self._vocab, token).decode("utf-8", "replace") for token, character in tokens.items()}
-        return Thinking(marks.spelled(spell), tokens, texts, tuple(self._weights.tokens_of(marks.end, special=True)))
+        return Reasoning(marks.spelled(spell), tokens, texts, tuple(self._weights.tokens_of(marks.end, special=True)))
 
-    def _need(self, turns: Sequence[Turn], n: int, max_tokens: int, thought_tokens: int = 0) -> Need:
-        """Return what a call needs. thought_tokens: number of tokens of a thought before each sample, where there is room."""
-        rows = [each for turn in turns for _, each in turn.rows]
+    def _need(self, messages: Sequence[Message], n: int, max_tokens: int, reasoning_tokens: int = 0) -> PromptRequest:
+        """Return what a call needs. reasoning_tokens: number of tokens of a thought before each sample, where there is room."""
+        rows = [each for message in messages for _, each in message.embeddings]
         for each in rows:
-            check_taken(each, self._weights, self.info.name)
+            check_input_embeddings(each, self._weights, self.info.name)
         vectors = {number: vector for each in rows for number, vector in zip(each.ids, each.vectors, strict=True)}
-        tokens = self.tokenize(turns)
+        tokens = self.tokenize(messages)
         room = (self.info.context_tokens or 0) - len(tokens) - n * max_tokens
-        marks = self._marks(turns, tokens) if self._prompts.has_states else ()
-        return Need(tokens, n, max_tokens, vectors, min(thought_tokens, max(0, room // n)), marks)
+        marks = self._marks(messages, tokens) if self._prompts.has_states else ()
+        return PromptRequest(tokens, n, max_tokens, vectors, min(reasoning_tokens, max(0, room // n)), marks)
 
-    def _marks(self, turns: Sequence[Turn], tokens: Sequence[int]) -> tuple[int, ...]:
+    def _marks(self, messages: Sequence[Message], tokens: Sequence[int]) -> tuple[int, ...]:
         """Return where later prompts may part from this one, as numbers of tokens: at the end of a context, and where the words
         of the last question end."""
-        contexts = [(*turns[:i], turn.context) for i, turn in enumerate(turns) if turn.context_end]
-        read = (self._tokens_of(self._template.beginning(each)) for each in (*contexts, turns))
+        contexts = [(*messages[:i], message.context) for i, message in enumerate(messages) if message.context_end]
+        read = (self._tokens_of(self._template.beginning(each)) for each in (*contexts, messages))
         return tuple(sorted({n for n in (common_prefix(each, tokens) for each in read) if 0 < n < len(tokens)}))
 
-    def _run(self, need: Need, sampling: Sampling | None, call: Call) -> Request:
+    def _run(self, need: PromptRequest, sampling: Sampling | None, options: CallOptions) -> Request:
         if not need.tokens:
             raise corrupt(f"{self.info.name} has no tokens for the words of a prompt")
-        request = Request(need, sampling, call, replace(self._thinking, extra_tokens=need.thought_tokens))
+        request = Request(need, sampling, options, replace(self._thinking, extra_tokens=need.reasoning_tokens))
         try:
             self._scheduler.run(request)
         except NoNumbersError:

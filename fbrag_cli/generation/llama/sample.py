@@ -8,14 +8,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from fbrag_cli.generation.generator import Finish, Generation, Sampling
+from fbrag_cli.generation.generator import FinishReason, Generation, Sampling
 from fbrag_cli.generation.llama.machine import llama_cpp
+from fbrag_cli.generation.reasoning import ReasoningParser, ReasoningTags
 from fbrag_cli.generation.repetition import Repetition
-from fbrag_cli.generation.thought import Marks, Thoughts
 
 
 @dataclass(frozen=True, slots=True)
-class Thinking:
+class Reasoning:
     """How the samples of a call may think before they answer.
 
     marks: those of the model, None where it has none. tokens: a character for each token that is a mark, or a part of one: in
@@ -24,14 +24,14 @@ class Thinking:
     answer.
     """
 
-    marks: Marks | None = None
+    marks: ReasoningTags | None = None
     tokens: Mapping[int, str] = field(default_factory=dict)
     texts: Mapping[str, str] = field(default_factory=dict)
     end: tuple[int, ...] = ()
     extra_tokens: int = 0
 
 
-NO_THINKING = Thinking()
+NO_REASONING = Reasoning()
 
 
 @dataclass(slots=True, eq=False)
@@ -49,23 +49,23 @@ class Sample:
     position: int
     output: int
     sampler: Any
-    thinking: Thinking = NO_THINKING
+    thinking: Reasoning = NO_REASONING
     token: int = -1
     n_tokens: int = 0
     n_sent: int = 0
     text: str = ""
-    finish: Finish | None = None
-    thoughts: Thoughts = field(init=False)
+    finish: FinishReason | None = None
+    thoughts: ReasoningParser = field(init=False)
     repetition: Repetition = field(default_factory=Repetition)
     _forced: list[int] = field(default_factory=list)  # the rest of what ends a thought
     decoder: codecs.IncrementalDecoder = field(default_factory=lambda: codecs.getincrementaldecoder("utf-8")("replace"))
 
     def __post_init__(self) -> None:
-        self.thoughts = Thoughts((self.thinking.marks,) if self.thinking.marks else ())
+        self.thoughts = ReasoningParser((self.thinking.marks,) if self.thinking.marks else ())
 
     @classmethod
     def of(
-        cls, sampling: Sampling, i: int, sequence: int, position: int, output: int, thinking: Thinking = NO_THINKING
+        cls, sampling: Sampling, i: int, sequence: int, position: int, output: int, thinking: Reasoning = NO_REASONING
     ) -> Sample:
         """Return sample `i` of a prompt of `position` tokens. Free it at its end."""
         seed = sampling.seed + i

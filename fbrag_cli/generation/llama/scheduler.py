@@ -18,10 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fbrag_cli.cancellation import Cancellation
-from fbrag_cli.generation.generator import Call, Sampling
+from fbrag_cli.generation.generator import CallOptions, Sampling
 from fbrag_cli.generation.llama.context import BATCH, BatchToken
-from fbrag_cli.generation.llama.prompts import Need, Prompt, Prompts
-from fbrag_cli.generation.llama.sample import NO_THINKING, Sample, Thinking
+from fbrag_cli.generation.llama.kv_cache import Prompt, PromptCache, PromptRequest
+from fbrag_cli.generation.llama.sample import NO_REASONING, Reasoning, Sample
 from fbrag_cli.generation.llama.weights import Weights
 
 #: Tokens of a prompt in one batch with samples, on a CPU. A batch with several calls is not stopped for one of them, and so many
@@ -35,17 +35,17 @@ class NoNumbersError(Exception):
 
 @dataclass(slots=True, eq=False)
 class Request:
-    """One call. sampling: None where only the logits after the prompt are asked for. thinking: how the model may think before.
+    """One call. sampling: None where only the logits after the prompt are asked for. reasoning: how the model may think before.
 
     prompt: in the context, None while the call waits. n_cached: tokens of it that were there. samples: none until it is read.
     n_written: tokens of the longest sample. logits: float32 `(n_vocab,)`, after the prompt. begun, read, ended: seconds of
     `perf_counter`, 0 before. error: what the call raises when it is `done`.
     """
 
-    need: Need
+    need: PromptRequest
     sampling: Sampling | None
-    call: Call
-    thinking: Thinking = NO_THINKING
+    call: CallOptions
+    reasoning: Reasoning = NO_REASONING
     cancellation: Cancellation = field(init=False)
     prompt: Prompt | None = None
     n_cached: int = 0
@@ -69,7 +69,7 @@ class Request:
 class Scheduler:
     """Runs calls from any thread. weights, prompts: the model and its prompts, which nobody else may use."""
 
-    def __init__(self, weights: Weights, prompts: Prompts) -> None:
+    def __init__(self, weights: Weights, prompts: PromptCache) -> None:
         self._weights, self._prompts = weights, prompts
         self._changed = threading.Condition()
         self._driver: Request | None = None  # whose thread runs the batches
@@ -179,7 +179,7 @@ class Scheduler:
     def _decode(self, batch: list[BatchToken], reading: Request | None) -> bool:
         """Decode a batch. Return False where it ended the running calls. The code stops early where all of them are to stop.
 
-        reading: the call with the piece of a prompt: it alone can have embedding rows in the batch.
+        reading: the call with the piece of a prompt: it alone can have input embeddings in the batch.
         """
         each = list(dict.fromkeys(request.cancellation for request in self._running))
         self._weights.cancellation = stop = each[0] if len(each) == 1 else Cancellation(all_of=each)
@@ -222,7 +222,7 @@ class Scheduler:
             return
         self._prompts.fork(prompt)
         request.samples = [
-            Sample.of(request.sampling, i, sequence, len(prompt.tokens), last, request.thinking)
+            Sample.of(request.sampling, i, sequence, len(prompt.tokens), last, request.reasoning)
             for i, sequence in enumerate(prompt.sequences)
         ]
 
@@ -240,7 +240,7 @@ class Scheduler:
             return
         request.n_written += 1
         if request.call.on_written:
-            request.call.on_written(request.n_written, request.need.max_tokens + request.need.thought_tokens)
+            request.call.on_written(request.n_written, request.need.max_tokens + request.need.reasoning_tokens)
 
     # -- the end of a call -----------------------------------------------------------------------------------------------
 

@@ -12,9 +12,9 @@ from typing import Any
 from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.server.address import is_in_cloud
-from fbrag_cli.generation.server.client import Host, Json, RefusedError, ask, count
-from fbrag_cli.text.near import closest
+from fbrag_cli.generation.server.client import Endpoint, Json, RefusedError, ask, count
 from fbrag_cli.text.printable import one_line
+from fbrag_cli.text.suggest import closest
 
 _MOST_NAMED = 10
 _MOST_COMPARED = 1000  # with a misspelled name
@@ -26,7 +26,7 @@ _OF_LLAMA_CPP = ("model_path", "model_ftype", "build_info", "chat_template", "bo
 
 
 @dataclass(frozen=True, slots=True)
-class About:
+class ServerInfo:
     """A server's account of its model.
 
     model: the name to ask for. context_tokens: most tokens of a prompt with its reply, None where the server does not give it.
@@ -43,7 +43,7 @@ class About:
     sent_on: str = ""
 
 
-def about(host: Host, cancellation: Cancellation | None = None) -> About:
+def about(host: Endpoint, cancellation: Cancellation | None = None) -> ServerInfo:
     """Ask a server for its models and its properties.
 
     Raises FbragError `model_missing` where it has not the model of the address, or several where none is named; `server_failed`.
@@ -53,13 +53,13 @@ def about(host: Host, cancellation: Cancellation | None = None) -> About:
     identity = {name: entry[name] for name in _OF_A_MODEL if name in entry}
     if "build_info" in properties and "chat_template" in properties:
         identity |= {name: properties[name] for name in _OF_LLAMA_CPP if name in properties}
-        return About(entry["id"], _tokens(properties.get("default_generation_settings"), "n_ctx"), True, identity)
+        return ServerInfo(entry["id"], _tokens(properties.get("default_generation_settings"), "n_ctx"), True, identity)
     window = _tokens(entry, "max_model_len") or _tokens(entry.get("meta"), "n_ctx")
-    found = About(entry["id"], window, False, identity)
+    found = ServerInfo(entry["id"], window, False, identity)
     return found if window else with_program(found, host, cancellation)
 
 
-def with_program(found: About, host: Host, cancellation: Cancellation | None = None) -> About:
+def with_program(found: ServerInfo, host: Endpoint, cancellation: Cancellation | None = None) -> ServerInfo:
     """Return what is known of a model with what Ollama or LM Studio says of it. They know its context once it is loaded."""
     if models := dict(entries(_given(host, "/api/tags", cancellation), "models", "model", "name")):
         loaded = dict(entries(_given(host, "/api/ps", cancellation), "models", "model", "name"))
@@ -75,7 +75,7 @@ def with_program(found: About, host: Host, cancellation: Cancellation | None = N
     return found
 
 
-def _of_ollama(entry: Json, found: About) -> About:
+def _of_ollama(entry: Json, found: ServerInfo) -> ServerInfo:
     digest, address = entry.get("digest"), entry.get("remote_host")
     if isinstance(digest, str) and digest:
         found = replace(found, identity=found.identity | {"digest": digest})
@@ -114,7 +114,7 @@ def _tokens(entry: Any, name: str) -> int | None:
     return count(entry.get(name), least=1) if isinstance(entry, dict) else None
 
 
-def _models(host: Host, cancellation: Cancellation | None) -> Json:
+def _models(host: Endpoint, cancellation: Cancellation | None) -> Json:
     """Return the list of models, {} where the server has none and the address names the model."""
     try:
         return ask(host, f"{host.address.base}/models", cancellation=cancellation)
@@ -124,7 +124,7 @@ def _models(host: Host, cancellation: Cancellation | None) -> Json:
         raise
 
 
-def _given(host: Host, path: str, cancellation: Cancellation | None) -> Json:
+def _given(host: Endpoint, path: str, cancellation: Cancellation | None) -> Json:
     """Return what a route beyond OpenAI's gives, {} where the server has not got it."""
     try:
         return ask(host, f"{host.address.root}{path}", cancellation=cancellation)
@@ -132,7 +132,7 @@ def _given(host: Host, path: str, cancellation: Cancellation | None) -> Json:
         return {}
 
 
-def _entry(host: Host, listed: Json) -> Json:
+def _entry(host: Endpoint, listed: Json) -> Json:
     """Return the entry of the model of the address."""
     data, asked = listed.get("data"), host.address.model
     every = (

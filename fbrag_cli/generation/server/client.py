@@ -47,7 +47,7 @@ Reports = SimpleQueue[Callable[[], object] | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class Timeouts:
     """Time limits of requests, in seconds.
 
     connect: until a connection stands. known: until the server lists what it has. first: until the first token of a reply, for
@@ -61,10 +61,10 @@ class Patience:
     retry: float = 0.5
 
 
-PATIENT = Patience()
+PATIENT = Timeouts()
 
 
-class Host:
+class Endpoint:
     """One server: where it is, how it is reached, how long it is waited for. It keeps no connection, and need not be closed.
 
     key: sent to this server alone. warn: receives sentences for the user. takes_n: whether one request may ask for several
@@ -72,7 +72,7 @@ class Host:
     """
 
     def __init__(
-        self, address: Address, key: str | None = None, patience: Patience = PATIENT, warn: Callable[[str], object] | None = None
+        self, address: Address, key: str | None = None, patience: Timeouts = PATIENT, warn: Callable[[str], object] | None = None
     ) -> None:
         self.address, self.patience, self.warn = address, patience, warn or (lambda text: None)
         self._key, self.takes_n, self.at_once = key, True, True
@@ -83,7 +83,7 @@ class Host:
         self.client = httpx2.AsyncClient(
             transport=transport,
             limits=limits,
-            timeout=httpx2.Timeout(None, connect=patience.connect),  # `Exchange` has the other limits
+            timeout=httpx2.Timeout(None, connect=patience.connect),  # `ServerRequest` has the other limits
             headers={"Accept-Encoding": "identity", "User-Agent": "fbrag"} | ({"Authorization": f"Bearer {key}"} if key else {}),
         )
 
@@ -124,12 +124,13 @@ class _TryAgain(Exception):
         self.seconds = seconds
 
 
-def ask(host: Host, url: str, body: Json | None = None, cancellation: Cancellation | None = None) -> Json:
-    """Return the JSON object that `url` gives: by POST where there is a body, else by GET. Raises the errors of `Exchange`."""
+def ask(host: Endpoint, url: str, body: Json | None = None, cancellation: Cancellation | None = None) -> Json:
+    """Return the JSON object that `url` gives: by POST where there is a body, else by GET. Raises the errors of
+    `ServerRequest`."""
     return run(asked(host, url, body), cancellation)
 
 
-async def asked(host: Host, url: str, body: Json | None = None) -> Json:
+async def asked(host: Endpoint, url: str, body: Json | None = None) -> Json:
     """As `ask`, on the event loop."""
     found: list[Json] = []
 
@@ -137,14 +138,14 @@ async def asked(host: Host, url: str, body: Json | None = None) -> Json:
         found.append(item)
         return Took.ENOUGH
 
-    await Exchange(host, url, body, take).run()
+    await ServerRequest(host, url, body, take).run()
     return found[0]
 
 
-class Exchange:
+class ServerRequest:
     """A request and its reply. take: receives each event of a stream, or the one object."""
 
-    def __init__(self, host: Host, url: str, body: Json | None, take: Callable[[Json], Took]) -> None:
+    def __init__(self, host: Endpoint, url: str, body: Json | None, take: Callable[[Json], Took]) -> None:
         self._host, self._url, self._body, self._take = host, url, body, take
         self._n_tokens = (body or {}).get("n", 1) * (body or {}).get("max_tokens", 1)  # at most, of all samples
         self._first = host.patience.known if body is None else host.patience.first
@@ -305,7 +306,7 @@ def _reason(error: BaseException) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class ReplyPart:
     """What an event adds to a sample.
 
     index: number of the sample in its request. thought: whether the event holds reasoning, which is no text of the reply. finish:
@@ -318,7 +319,7 @@ class Said:
     finish: str | None
 
 
-def said(item: Json) -> list[Said]:
+def said(item: Json) -> list[ReplyPart]:
     """Return what an event or a whole reply adds to each sample. Raises ValueError for another shape."""
     found = []
     try:
@@ -329,7 +330,9 @@ def said(item: Json) -> list[Said]:
             if not isinstance(text, str):
                 raise ValueError("a reply whose content is not text")
             index = int(choice.get("index") or 0)
-            found.append(Said(index, text.encode("utf-8", "replace").decode(), bool(thought), str(finish) if finish else None))
+            found.append(
+                ReplyPart(index, text.encode("utf-8", "replace").decode(), bool(thought), str(finish) if finish else None)
+            )
     except (AttributeError, TypeError, OverflowError) as error:
         raise ValueError("a reply of another shape than those of OpenAI's API") from error
     return found

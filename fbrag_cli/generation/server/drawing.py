@@ -10,10 +10,20 @@ from queue import SimpleQueue
 from time import perf_counter
 from typing import Any
 
-from fbrag_cli.generation.generator import Call, Finish, Generation
+from fbrag_cli.generation.generator import CallOptions, FinishReason, Generation
+from fbrag_cli.generation.reasoning import COMMON_TAGS, ReasoningParser, ReasoningTags, tags_named
 from fbrag_cli.generation.repetition import Repetition
-from fbrag_cli.generation.server.client import BrokenError, Exchange, Host, Json, RefusedError, Reports, Took, said, tokens
-from fbrag_cli.generation.thought import COMMON, Marks, Thoughts, tag
+from fbrag_cli.generation.server.client import (
+    BrokenError,
+    Endpoint,
+    Json,
+    RefusedError,
+    Reports,
+    ServerRequest,
+    Took,
+    said,
+    tokens,
+)
 
 _OF_THE_TEMPLATE = 10_000  # tokens that a server may put around the messages
 _MOST_CHARACTERS = 100  # a token, on the average: what is longer ignores the limit
@@ -21,18 +31,18 @@ _WORDS = re.compile(r"\s*\S+|\s+")
 _CLOSED = re.compile(r"^</((?:seed:)?think)>[ \t]*$", re.MULTILINE)  # on a line of its own
 
 
-class Drawing:
+class SampleStream:
     """Fills samples with what a server writes.
 
     K samples are `n = K` in one request where the server takes that. Else the first sample is asked for alone, and the others
     when its first token has come: they then find the prompt in the server's cache.
 
-    reports: calls of the listeners of `call`, for `run`. started, first_text: seconds on the clock of `perf_counter`; first_text
-    is None until text has come. prompt_tokens, cached_tokens: None where the server does not give them.
+    reports: calls of the listeners of `options`, for `run`. started, first_text: seconds on the clock of `perf_counter`;
+    first_text is None until text has come. prompt_tokens, cached_tokens: None where the server does not give them.
     """
 
-    def __init__(self, host: Host, url: str, body: Json, samples: Sequence[StreamedSample], call: Call) -> None:
-        self._host, self._url, self._body, self.samples, self._call = host, url, body, samples, call
+    def __init__(self, host: Endpoint, url: str, body: Json, samples: Sequence[StreamedSample], options: CallOptions) -> None:
+        self._host, self._url, self._body, self.samples, self._call = host, url, body, samples, options
         self._longest = _OF_THE_TEMPLATE + sum(len(each["content"].encode("utf-8", "replace")) for each in body["messages"])
         self._writes = asyncio.Event()  # the first sample of a request
         self.reports: Reports = SimpleQueue()
@@ -42,7 +52,7 @@ class Drawing:
         self.cached_tokens: int | None = None
 
     async def draw(self) -> None:
-        """Finish the samples, and note what the server cannot do. Raises the errors of `Exchange`."""
+        """Finish the samples, and note what the server cannot do. Raises the errors of `ServerRequest`."""
         if len(self.samples) > 1 and self._host.takes_n:
             self._host.takes_n = await self._together()
         if len(self._unfinished) > 1 and self._host.at_once:
@@ -94,7 +104,7 @@ class Drawing:
         several = {"n": len(group)} if len(group) > 1 else {}
         body = {**self._body, **several, "seed": group[0].seed}
         try:
-            await Exchange(self._host, self._url, body, partial(self._take, group)).run()
+            await ServerRequest(self._host, self._url, body, partial(self._take, group)).run()
         except BrokenError:
             unfinished = [sample for sample in group if sample.finish is None]
             if not tolerant or any(sample.n_sent for sample in unfinished):
@@ -143,45 +153,45 @@ class Drawing:
 
     def _report_writing(self, group: Sequence[StreamedSample]) -> None:
         """Report what is written."""
-        call, first = self._call, self.samples[0]
-        n_written = max(sample.n_pieces + sample.n_thoughts for sample in group)
+        options, first = self._call, self.samples[0]
+        n_written = max(sample.n_pieces + sample.n_reasoning_pieces for sample in group)
         if n_written and self.first_text is None:
             self.first_text = perf_counter()
-        if call.on_written and n_written:
-            most = first.max_tokens + first.thought_tokens
-            self.reports.put(partial(call.on_written, min(n_written, most), most))
-        if call.on_text and first in group and (piece := first.news()):
-            self.reports.put(partial(call.on_text, piece))
+        if options.on_written and n_written:
+            most = first.max_tokens + first.reasoning_tokens
+            self.reports.put(partial(options.on_written, min(n_written, most), most))
+        if options.on_text and first in group and (piece := first.news()):
+            self.reports.put(partial(options.on_text, piece))
 
 
 class StreamedSample:
     """A sample while a server writes it, piece by piece. A piece is mostly a token.
 
-    opening: words with which the reply was to begin; they are no part of it where the server repeats them. thought_tokens: number
-    of tokens of a thought, beyond `max_tokens`. opened: the marks of a thought in which the reply begins, where the server opens
-    one and does not say so; it is set where a reply shows that.
+    opening: words with which the reply was to begin; they are no part of it where the server repeats them. reasoning_tokens:
+    number of tokens of a thought, beyond `max_tokens`. opened: the marks of a thought in which the reply begins, where the server
+    opens one and does not say so; it is set where a reply shows that.
 
     n_tokens, n_reasoned: number of all tokens, and of those of thoughts, None where the server does not give it. n_sent: number
     of characters that `news` has returned. n_read: number of tokens of the prompt that the server says to have read.
     """
 
     def __init__(
-        self, seed: int, max_tokens: int, opening: str = "", thought_tokens: int = 0, opened: Marks | None = None
+        self, seed: int, max_tokens: int, opening: str = "", reasoning_tokens: int = 0, opened: ReasoningTags | None = None
     ) -> None:
-        self.seed, self.max_tokens, self.thought_tokens = seed, max_tokens, thought_tokens
+        self.seed, self.max_tokens, self.reasoning_tokens = seed, max_tokens, reasoning_tokens
         self.opening, self.opened = opening, opened
         self.restart()
 
     def restart(self) -> None:
         """Begin, without what a broken reply held."""
         self.text = ""
-        self.finish: Finish | None = None
+        self.finish: FinishReason | None = None
         self.n_tokens: int | None = None
         self.n_reasoned: int | None = None
         self.n_sent, self.n_read = 0, -1
         self._n_pieces = 0
         self._n_reasons = 0  # pieces that the server itself parts from the reply as reasoning
-        self._thoughts = Thoughts(COMMON, self.opened)
+        self._thoughts = ReasoningParser(COMMON_TAGS, self.opened)
         self._held: str | None = ""  # what may become the opening; None once that is decided
         self._ended = False  # by the server
         self._ids: dict[str, int] = {}
@@ -203,7 +213,7 @@ class StreamedSample:
         """End the sample, for the reason that the server gives."""
         if self.finish:
             return
-        finish: Finish = "length" if reason in ("length", "max_tokens") else "stop"
+        finish: FinishReason = "length" if reason in ("length", "max_tokens") else "stop"
         self._say(self._thoughts.end(answered=self.opened is not None and finish == "stop"))
         self._take(self._held or "")
         self._ended = True
@@ -211,7 +221,7 @@ class StreamedSample:
         if closed := _CLOSED.search(self.text):  # a thought that the server opened itself
             self._thoughts.n_pieces = round(self._n_pieces * closed.end() / len(self.text))
             shown, answer = len(self.text), self.text[closed.end() :].lstrip()
-            self.opened, self.text = tag(closed[1]), answer
+            self.opened, self.text = tags_named(closed[1]), answer
             self.n_sent = max(0, self.n_sent - (shown - len(answer)))  # the rest of the answer is still to be shown
 
     @property
@@ -220,7 +230,7 @@ class StreamedSample:
         return self._n_pieces - self._thoughts.n_pieces
 
     @property
-    def n_thoughts(self) -> int:
+    def n_reasoning_pieces(self) -> int:
         """The number of pieces of thoughts."""
         return self._n_reasons + self._thoughts.n_pieces
 
@@ -241,13 +251,15 @@ class StreamedSample:
         return piece
 
     def generation(self) -> Generation:
-        n_tokens = self.n_pieces + self.n_thoughts if self.n_tokens is None else self.n_tokens
-        n_thought = self.n_thoughts if self.n_reasoned is None else self.n_reasoned
+        n_tokens = self.n_pieces + self.n_reasoning_pieces if self.n_tokens is None else self.n_tokens
+        n_thought = self.n_reasoning_pieces if self.n_reasoned is None else self.n_reasoned
         return Generation(self.text, n_tokens, self.finish or "stop", self.seed, min(n_thought, n_tokens))
 
     def _keep_limit(self) -> None:
         """End a sample that exceeds a limit: a server that keeps to it ends the sample itself."""
-        if self.finish is None and (self.n_pieces > self.max_tokens or self.n_thoughts > self.max_tokens + self.thought_tokens):
+        if self.finish is None and (
+            self.n_pieces > self.max_tokens or self.n_reasoning_pieces > self.max_tokens + self.reasoning_tokens
+        ):
             self.finish = "length"
 
     def _say(self, piece: str) -> None:

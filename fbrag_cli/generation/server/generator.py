@@ -1,8 +1,8 @@
 """The generator for a model behind an OpenAI-compatible server: chat completions, streamed.
 
 A server puts a message into the model's chat format and then reads the whole as text with markers. So a document that holds
-`<|im_end|>` could end the user's turn and begin one of its own: what is sent is `defused`. (Models of this machine are not
-concerned: `LlamaGenerator` reads the words of a turn as words.)
+`<|im_end|>` could end the user's message and begin one of its own: what is sent is `escape_special_tokens`. (Models of this
+machine are not concerned: `LlamaGenerator` reads the words of a message as words.)
 
 Ollama and others cut a prompt that is too long, and answer what is left. So it is checked whether a prompt fits the context, and
 whether the server has read the whole of it. Tokens are not counted for that, but bounded by characters.
@@ -20,11 +20,11 @@ from time import perf_counter
 
 from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.errors import FbragError
-from fbrag_cli.generation.generator import QUIET, Call, Choose, Generations, ModelInfo, Sampling, Turn
-from fbrag_cli.generation.server.about import About, with_program
-from fbrag_cli.generation.server.client import Host, Json, RefusedError, ask, run, said
-from fbrag_cli.generation.server.drawing import Drawing, StreamedSample
-from fbrag_cli.generation.thought import COMMON, MOST_TOKENS_OF_A_SERVER, Marks, Thoughts, check_answered
+from fbrag_cli.generation.generator import QUIET, CallOptions, ChoiceProbabilities, Generations, Message, ModelInfo, Sampling
+from fbrag_cli.generation.reasoning import COMMON_TAGS, MOST_SERVER_TOKENS, ReasoningParser, ReasoningTags, check_answered
+from fbrag_cli.generation.server.about import ServerInfo, with_program
+from fbrag_cli.generation.server.client import Endpoint, Json, RefusedError, ask, run, said
+from fbrag_cli.generation.server.drawing import SampleStream, StreamedSample
 
 # Beside OpenAI's parameters: sample as `LlamaGenerator` does, whatever the server's own settings are, and do not reason first.
 # Servers ignore what they do not know; strict ones refuse it.
@@ -77,14 +77,14 @@ class ServerGenerator:
     """
 
     def __init__(
-        self, host: Host, about: About, *, max_context: int | None = None, cancellation: Cancellation | None = None
+        self, host: Endpoint, about: ServerInfo, *, max_context: int | None = None, cancellation: Cancellation | None = None
     ) -> None:
         self._host, self._about = host, about
         self._url = f"{host.address.base}/chat/completions"
         self._counts = True  # whether the server counts tokens
         self._warned = False
         self._thinks = False  # whether the model thinks all the same
-        self._opened: Marks | None = None  # of a thought in which replies begin
+        self._opened: ReasoningTags | None = None  # of a thought in which replies begin
         self._extras, self._probabilities = self._abilities(cancellation)
         if about.program and not about.context_tokens:
             self._about = with_program(about, host, cancellation)  # it is loaded by now
@@ -96,28 +96,28 @@ class ServerGenerator:
     # -- the Generator protocol ------------------------------------------------------------------------------------------
 
     @property
-    def choose(self) -> Choose | None:
+    def choice_probabilities(self) -> ChoiceProbabilities | None:
         return self._choose if self._probabilities else None
 
-    def written(self, turns: Sequence[Turn]) -> str:
+    def render_prompt(self, messages: Sequence[Message]) -> str:
         """Return the messages as they are sent. The server makes its prompt of them."""
-        return "\n\n".join(f"[{message['role']}]\n{message['content']}" for message in self._messages(turns))
+        return "\n\n".join(f"[{message['role']}]\n{message['content']}" for message in self._messages(messages))
 
-    def generate(self, turns: Sequence[Turn], n: int, sampling: Sampling, call: Call = QUIET) -> Generations:
-        """Draw `n` samples of the reply to `turns`. Sample i has the seed `seed` + i, where the server takes seeds.
+    def generate(self, messages: Sequence[Message], n: int, sampling: Sampling, options: CallOptions = QUIET) -> Generations:
+        """Draw `n` samples of the reply to `messages`. Sample i has the seed `seed` + i, where the server takes seeds.
 
         Raises FbragError `prompt_too_long`, `server_failed`, `no_answer` where the model only thinks, and the error of a
         requested cancellation.
         """
-        messages, knew = self._messages(turns), self._thinks
-        sent = " ".join(message["content"] for message in messages)
+        keyed, knew = self._messages(messages), self._thinks
+        sent = " ".join(message["content"] for message in keyed)
         self._check_fits(sent, sampling.max_tokens)
-        opening = turns[-1].text if turns[-1].role == "assistant" else ""
-        done = self._drawn(messages, opening, n, sampling, call)
-        if not knew and all(sample.n_thoughts and not sample.text.strip() and not sample.cut for sample in done.samples):
-            done = self._drawn(messages, opening, n, sampling, call)  # with room for thoughts
+        opening = messages[-1].text if messages[-1].role == "assistant" else ""
+        done = self._drawn(keyed, opening, n, sampling, options)
+        if not knew and all(sample.n_reasoning_pieces and not sample.text.strip() and not sample.cut for sample in done.samples):
+            done = self._drawn(keyed, opening, n, sampling, options)  # with room for thoughts
         drawn = tuple(sample.generation() for sample in done.samples)
-        check_answered(self.info.name, drawn, sampling.max_tokens + done.samples[0].thought_tokens)
+        check_answered(self.info.name, drawn, sampling.max_tokens + done.samples[0].reasoning_tokens)
         if (n_prompt := done.prompt_tokens) is None:
             n_prompt = _most_tokens(sent)
         else:
@@ -137,9 +137,9 @@ class ServerGenerator:
                 self._counts = False
         return _most_tokens(text)
 
-    def _drawn(self, messages: Sequence[Json], opening: str, n: int, sampling: Sampling, call: Call) -> Drawing:
+    def _drawn(self, messages: Sequence[Json], opening: str, n: int, sampling: Sampling, options: CallOptions) -> SampleStream:
         """Draw samples, and note whether the model thinks. Thoughts have room where that is known."""
-        room = MOST_TOKENS_OF_A_SERVER if self._thinks else 0
+        room = MOST_SERVER_TOKENS if self._thinks else 0
         if room and self.info.context_tokens:
             n_prompt = sum(_most_tokens(message["content"]) for message in messages)
             room = max(0, min(room, self.info.context_tokens - n_prompt - sampling.max_tokens))
@@ -156,23 +156,23 @@ class ServerGenerator:
         }
         if "samplers" in self._extras:
             body |= {"top_k": sampling.top_k, "return_progress": True}
-        drawing = Drawing(self._host, self._url, body, samples, call)
-        run(drawing.draw(), call.cancellation, drawing.reports)
-        self._thinks = self._thinks or any(sample.n_thoughts for sample in samples)
+        drawing = SampleStream(self._host, self._url, body, samples, options)
+        run(drawing.draw(), options.cancellation, drawing.reports)
+        self._thinks = self._thinks or any(sample.n_reasoning_pieces for sample in samples)
         self._opened = next((sample.opened for sample in samples if sample.opened), self._opened)
         return drawing
 
-    def _messages(self, turns: Sequence[Turn]) -> list[Json]:
-        """Return the turns as a server takes them. All but llama.cpp's are asked, in the user's turn, to begin with the
-        assistant's words. Raises FbragError `usage` for embedding rows."""
-        if any(turn.rows for turn in turns):
-            what = f"{self.info.name} is a server, which takes no embedding rows in a prompt"
+    def _messages(self, messages: Sequence[Message]) -> list[Json]:
+        """Return the messages as a server takes them. All but llama.cpp's are asked, in the user's message, to begin with the
+        assistant's words. Raises FbragError `usage` for input embeddings."""
+        if any(message.embeddings for message in messages):
+            what = f"{self.info.name} is a server, which takes no input embeddings in a prompt"
             raise FbragError("usage", what, "use a model on this machine")
-        *turns, last = turns
+        *messages, last = messages
         if last.role == "assistant" and not self._about.is_llama_cpp:
-            asked = turns.pop()
-            last = Turn("user", f'{asked.text}\n\nBegin the reply with "{last.text}".')
-        return [{"role": turn.role, "content": defused(turn.text)} for turn in (*turns, last)]
+            asked = messages.pop()
+            last = Message("user", f'{asked.text}\n\nBegin the reply with "{last.text}".')
+        return [{"role": message.role, "content": escape_special_tokens(message.text)} for message in (*messages, last)]
 
     # -- what the server can do ------------------------------------------------------------------------------------------
 
@@ -191,22 +191,22 @@ class ServerGenerator:
 
     def _hello(self, parameters: Json, cancellation: Cancellation | None) -> bool:
         """Ask for the first tokens of a reply. Return whether the server gives probabilities."""
-        reply = self._ask([Turn("user", "Hi")], parameters, cancellation, _HELLO_TOKENS)
+        reply = self._ask([Message("user", "Hi")], parameters, cancellation, _HELLO_TOKENS)
         _, self._thinks = _without_thought(reply)
         return bool(_likeliest(reply))
 
-    def _ask(self, turns: Sequence[Turn], parameters: Json, cancellation: Cancellation | None, n_tokens: int) -> Json:
+    def _ask(self, messages: Sequence[Message], parameters: Json, cancellation: Cancellation | None, n_tokens: int) -> Json:
         """Return a reply of `n_tokens` tokens at most, without streaming."""
-        body = {"model": self._about.model, "messages": self._messages(turns), "max_tokens": n_tokens, "temperature": 0}
+        body = {"model": self._about.model, "messages": self._messages(messages), "max_tokens": n_tokens, "temperature": 0}
         return ask(self._host, self._url, body | parameters, cancellation)
 
-    def _choose(self, turns: Sequence[Turn], choices: Sequence[str], call: Call = QUIET) -> tuple[float, ...]:
+    def _choose(self, messages: Sequence[Message], choices: Sequence[str], options: CallOptions = QUIET) -> tuple[float, ...]:
         """Return the probability of each of `choices` by the likeliest first tokens; 0 of those that are not among them.
 
         Those of a model that thinks are the first after its thought, be it an empty one that the server has ended.
         """
-        n_tokens = _CHOICE_TOKENS + (MOST_TOKENS_OF_A_SERVER if self._thinks else 0)
-        reply = self._ask(turns, self._extras | _LISTED, call.cancellation, n_tokens)
+        n_tokens = _CHOICE_TOKENS + (MOST_SERVER_TOKENS if self._thinks else 0)
+        reply = self._ask(messages, self._extras | _LISTED, options.cancellation, n_tokens)
         answer, thinks = _without_thought(reply)
         first = _likeliest(reply, answer.strip(), thinks=thinks)
         return tuple(min(1.0, sum(p for token, p in first if token == choice.casefold())) for choice in choices)
@@ -242,7 +242,7 @@ class ServerGenerator:
         return self._host.error(f"the prompt is too long for it: {why}", hint, "prompt_too_long")
 
 
-def defused(text: str) -> str:
+def escape_special_tokens(text: str) -> str:
     """Return `text` with a space after the first character of each marker: `< |im_end|>` reads alike, and is no marker."""
     return _MARKER.sub(lambda found: f"{found.group()} ", text)
 
@@ -259,7 +259,7 @@ def _n_characters(text: str) -> int:
 
 def _without_thought(reply: Json) -> tuple[str, bool]:
     """Return the answer in a whole reply, and whether the model has thought. A reply of another shape has neither."""
-    thoughts = Thoughts(COMMON)
+    thoughts = ReasoningParser(COMMON_TAGS)
     try:
         found = said(reply)[:1]
     except ValueError:

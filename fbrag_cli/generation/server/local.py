@@ -15,7 +15,7 @@ from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.server.about import entries, is_called, some
 from fbrag_cli.generation.server.address import LOCAL, Address, is_in_cloud
-from fbrag_cli.generation.server.client import Host, asked, run
+from fbrag_cli.generation.server.client import Endpoint, asked, run
 
 _SECONDS = 1.0  # for all servers, which are asked at once
 _MOST_NAMED = 6
@@ -55,7 +55,7 @@ def find(environ: Mapping[str, str], cancellation: Cancellation | None = None) -
 
 
 async def _find(where: Mapping[str, int]) -> list[LocalModel]:
-    hosts = [Host(Address(f"http://127.0.0.1:{port}/v1", "")) for port in where.values()]
+    hosts = [Endpoint(Address(f"http://127.0.0.1:{port}/v1", "")) for port in where.values()]
     replies = (asyncio.wait_for(asked(host, f"{host.address.base}/models"), _SECONDS) for host in hosts)
     listed = zip(where.items(), await asyncio.gather(*replies, return_exceptions=True), strict=True)
     return [

@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from fbrag_cli.generation.generator import Turn
+from fbrag_cli.generation.generator import Message
 from fbrag_cli.methods.method import Method, Tools
-from fbrag_cli.methods.prompts import alone_turns
+from fbrag_cli.methods.prompts import question_messages
 from fbrag_cli.query import Query
 from fbrag_cli.trace import Trace
 
@@ -23,12 +23,12 @@ class ClosedBook(Method):
     name: ClassVar[str] = "closed-book"
     retrieves: ClassVar[bool] = False
 
-    def plan(self, n_chunks: int) -> list[str]:
+    def steps(self, n_chunks: int) -> list[str]:
         return ["none to read"]
 
     def retrieve(self, query: Query, tools: Tools) -> Trace:
         """Score nothing and select nothing: the context is empty."""
         return Trace.start(query)
 
-    def turns(self, trace: Trace) -> tuple[Turn, ...]:
-        return alone_turns(trace.question, self.instructions)
+    def messages(self, trace: Trace) -> tuple[Message, ...]:
+        return question_messages(trace.question, self.instructions)

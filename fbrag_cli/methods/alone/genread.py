@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from fbrag_cli.generation.generator import Sampling
-from fbrag_cli.methods.method import Method, Tools, cost_of, look_forward
-from fbrag_cli.methods.prompts import background_turns
+from fbrag_cli.methods.method import Method, Tools, cost_of, draw_forward_samples
+from fbrag_cli.methods.prompts import background_messages
 from fbrag_cli.query import Query
 from fbrag_cli.settings import knob
-from fbrag_cli.trace import ForwardSample, LookForward, Scores, Trace
+from fbrag_cli.trace import ForwardLookup, ForwardSample, Scores, Trace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,13 +29,15 @@ class GenRead(Method):
 
     background_tokens: int = knob(128, "length limit of the passage that genread writes", minimum=1, expert=True, metavar="N")
 
-    def plan(self, n_chunks: int) -> list[str]:
+    def steps(self, n_chunks: int) -> list[str]:
         return ["none to read", "a background passage to write"]
 
     def retrieve(self, query: Query, tools: Tools) -> Trace:
         """Write the passage."""
-        large, turns = tools.large(), background_turns(query.text)
-        generations = look_forward(large, turns, 1, Sampling(self.background_tokens, temperature=0, seed=self.seed), tools)
+        large, messages = tools.large(), background_messages(query.text)
+        generations = draw_forward_samples(
+            large, messages, 1, Sampling(self.background_tokens, temperature=0, seed=self.seed), tools
+        )
         written = generations.samples[0]
         passage = ForwardSample(
             index=0, seed=written.seed, text=written.text, rationale=written.text.strip(), answer="", finish=written.finish
@@ -43,7 +45,7 @@ class GenRead(Method):
         return replace(
             Trace.start(query),
             scores=Scores.zero(len(tools.corpus.chunks), n_samples=1),
-            forward=LookForward(turns=turns, samples=(passage,)),
+            forward=ForwardLookup(messages=messages, samples=(passage,)),
             stages=(cost_of(generations),),
             models={"large": large.info},
             cached=("samples",) if generations.cached else (),

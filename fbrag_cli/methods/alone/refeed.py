@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from fbrag_cli.generation.generator import Sampling
-from fbrag_cli.methods.method import Tools, cost_of, look_forward
-from fbrag_cli.methods.prompts import alone_turns
-from fbrag_cli.methods.ranking import ChunkMethod, backward_scores, lost, whole_chunks
+from fbrag_cli.methods.method import Tools, cost_of, draw_forward_samples
+from fbrag_cli.methods.prompts import question_messages
+from fbrag_cli.methods.ranking import ChunkMethod, backward_scores, no_match_warning, whole_chunks
 from fbrag_cli.progress import stage
 from fbrag_cli.query import Query
-from fbrag_cli.trace import ForwardSample, LookForward, Scores, Selection, Stage, Trace
+from fbrag_cli.trace import ForwardLookup, ForwardSample, Scores, Selection, Stage, Trace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,23 +26,24 @@ class Refeed(ChunkMethod):
     name: ClassVar[str] = "refeed"
     needs_large: ClassVar[bool] = True
 
-    def plan(self, n_chunks: int) -> list[str]:
-        return ["an answer without the document", *ChunkMethod.plan(self, n_chunks)]
+    def steps(self, n_chunks: int) -> list[str]:
+        return ["an answer without the document", *ChunkMethod.steps(self, n_chunks)]
 
     def retrieve(self, query: Query, tools: Tools) -> Trace:
         """Answer alone, then select the chunks that score highest for the question followed by that answer, best first."""
         with stage("recall") as recalling:
             backward = backward_scores(query.text, tools)
 
-        large, turns = tools.large(), alone_turns(self.asked(query.text))
-        generations = look_forward(large, turns, 1, Sampling(self.max_tokens, temperature=0, seed=self.seed), tools)
+        large, messages = tools.large(), question_messages(self.question_with_choices(query.text))
+        generations = draw_forward_samples(large, messages, 1, Sampling(self.max_tokens, temperature=0, seed=self.seed), tools)
         reply = generations.samples[0]
         first = ForwardSample(
             index=0, seed=reply.seed, text=reply.text, rationale="", answer=reply.text.strip(), finish=reply.finish
         )
 
         with stage("select") as selecting:
-            forward = tools.retriever.scores(first.said)  # (n_chunks,); of BM25 the combined scores are the sum of these two
+            # (n_chunks,); of BM25 the combined scores are the sum of these two.
+            forward = tools.retriever.scores(first.scored_text)
             combined = tools.retriever.scores(f"{query.text}\n{first.answer}")
             scores = Scores(backward, forward[None], forward, forward[None].argmax(axis=0), combined)
             selected = self.best(tools.corpus, combined)
@@ -51,9 +52,9 @@ class Refeed(ChunkMethod):
             Trace.start(query),
             scores=scores,
             selection=Selection(selected, whole_chunks(tools.corpus, selected)),
-            forward=LookForward(turns=turns, samples=(first,)),
+            forward=ForwardLookup(messages=messages, samples=(first,)),
             stages=(Stage("recall", recalling.seconds), cost_of(generations), Stage("select", selecting.seconds)),
             models={"large": large.info},
-            warnings=lost(combined),
+            warnings=no_match_warning(combined),
             cached=("samples",) if generations.cached else (),
         )

@@ -19,25 +19,25 @@ from fbrag_cli.corpus import Passage
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.generator import Generation, Sampling
 from fbrag_cli.methods.fb_rag.windows import best_windows, in_reading_order
-from fbrag_cli.methods.method import Method, Tools, cost_of, look_forward
-from fbrag_cli.methods.prompts import forward_turns
+from fbrag_cli.methods.method import Method, Tools, cost_of, draw_forward_samples
+from fbrag_cli.methods.prompts import forward_messages
 from fbrag_cli.methods.ranking import (
     SELECT,
     ChunkMethod,
     backward_scores,
     continued,
-    distinct,
-    lost,
     matching,
+    no_match_warning,
     ranked,
+    top_unique_chunks,
     unread,
     whole_chunks,
 )
 from fbrag_cli.progress import stage
 from fbrag_cli.query import Query
 from fbrag_cli.settings import knob, settings_of
-from fbrag_cli.text.printable import counted
-from fbrag_cli.trace import ForwardSample, LookForward, Scores, Selection, Stage, Trace
+from fbrag_cli.text.printable import plural
+from fbrag_cli.trace import ForwardLookup, ForwardSample, Scores, Selection, Stage, Trace
 
 if TYPE_CHECKING:
     import numpy as np
@@ -128,28 +128,33 @@ class FBRag(ChunkMethod):
     def for_two_models(self) -> Method:
         return replace(self, order="document")
 
-    def plan(self, n_chunks: int) -> list[str]:
-        steps = [f"{min(self.recall, n_chunks)} to recall", counted(self.samples, "forward sample")]
+    def steps(self, n_chunks: int) -> list[str]:
+        steps = [f"{min(self.recall, n_chunks)} to recall", plural(self.samples, "forward sample")]
         if self._reads_windows(n_chunks):
             return [*steps, f"{self._n_words:,} words of windows to read"]
-        return [*steps, *ChunkMethod.plan(self, n_chunks)]
+        return [*steps, *ChunkMethod.steps(self, n_chunks)]
 
-    def n_read(self, n_chunks: int) -> int:
+    def n_context_chunks(self, n_chunks: int) -> int:
         if not self._reads_windows(n_chunks):
-            return ChunkMethod.n_read(self, n_chunks)
+            return ChunkMethod.n_context_chunks(self, n_chunks)
         return min(self.recall + -(-self._n_words // self.chunk_words), n_chunks)
 
     def retrieve(self, query: Query, tools: Tools) -> Trace:
         # Stage I: the chunks that the question itself points to.
         with stage("recall") as recalling:
             backward = backward_scores(query.text, tools)  # S_B
-            recalled = distinct(tools.corpus, backward, self.recall)
+            recalled = top_unique_chunks(tools.corpus, backward, self.recall)
             read = whole_chunks(tools.corpus, sorted(recalled))
 
         # Stage II: K samples of rationale and answer from these chunks, ...
-        turns = forward_turns([passage.as_read for passage in read], self.asked(query.text), self.templates, main_language(read))
+        messages = forward_messages(
+            [passage.text_with_header for passage in read],
+            self.question_with_choices(query.text),
+            self.templates,
+            main_language(read),
+        )
         sampling = Sampling(self.forward_tokens, self.temperature, self.top_p, self.top_k, self.seed)
-        generations = look_forward(tools.small(), turns, self.samples, sampling, tools)
+        generations = draw_forward_samples(tools.small(), messages, self.samples, sampling, tools)
         samples = tuple(parse_sample(i, generation) for i, generation in enumerate(generations.samples))
 
         # ... by which every chunk of the whole document is scored.
@@ -168,10 +173,10 @@ class FBRag(ChunkMethod):
             Trace.start(query),
             scores=scores,
             selection=selected,
-            forward=LookForward(read=read, turns=turns, samples=samples),
+            forward=ForwardLookup(read=read, messages=messages, samples=samples),
             stages=(Stage("recall", recalling.seconds), cost_of(generations), Stage("select", selecting.seconds)),
             models={"small": tools.small().info},
-            warnings=lost(backward),
+            warnings=no_match_warning(backward),
             cached=("samples",) if generations.cached else (),
         )
 
@@ -199,7 +204,7 @@ class FBRag(ChunkMethod):
         --more again. A window is scored by its own text, as a chunk is."""
 
         def score_windows(windows: Sequence[Passage]) -> Array:
-            found = tools.retriever.excerpt_scores([question, *(sample.said for sample in samples)], windows)
+            found = tools.retriever.excerpt_scores([question, *(sample.scored_text for sample in samples)], windows)
             return score(found[0], found[1:], self).combined
 
         n_around = max(_AROUND, _TIMES * self.budget // tools.corpus.chunk_words)
@@ -215,7 +220,7 @@ class FBRag(ChunkMethod):
     def _scores(self, backward: Array, samples: tuple[ForwardSample, ...], tools: Tools) -> Scores:
         import numpy as np
 
-        return score(backward, np.stack([tools.retriever.scores(sample.said) for sample in samples]), self)
+        return score(backward, np.stack([tools.retriever.scores(sample.scored_text) for sample in samples]), self)
 
 
 def main_language(read: Sequence[Passage]) -> str:

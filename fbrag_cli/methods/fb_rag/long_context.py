@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 
 from fbrag_cli.corpus import Corpus, Passage
 from fbrag_cli.errors import FbragError
-from fbrag_cli.generation.generator import Generator, Turn
+from fbrag_cli.generation.generator import Generator, Message
 from fbrag_cli.methods.method import Tools
-from fbrag_cli.methods.prompts import BETWEEN, answer_turns, support_turns
+from fbrag_cli.methods.prompts import BETWEEN, answer_messages, support_messages
 from fbrag_cli.methods.ranking import ChunkMethod
 from fbrag_cli.query import Query
 from fbrag_cli.trace import Trace
@@ -26,10 +26,10 @@ class LongContext(ChunkMethod):
     name: ClassVar[str] = "long-context"
     retrieves: ClassVar[bool] = False
 
-    def plan(self, n_chunks: int) -> list[str]:
+    def steps(self, n_chunks: int) -> list[str]:
         return ["all to read"]
 
-    def n_read(self, n_chunks: int) -> int:
+    def n_context_chunks(self, n_chunks: int) -> int:
         return n_chunks
 
     def with_more(self, more: int) -> None:
@@ -44,7 +44,7 @@ class LongContext(ChunkMethod):
         by_document = groupby(trace.context, key=lambda passage: id(passage.document))
         return [BETWEEN.join("".join(passage.text for passage in passages) for _, passages in by_document)]
 
-    def fitted(self, trace: Trace, large: Generator) -> Trace:
+    def truncate_to_window(self, trace: Trace, large: Generator) -> Trace:
         """Cut the middle of what exceeds the model's window. Raises FbragError prompt_too_long where no room is left at all."""
         window = large.info.context_tokens
         if window is None:
@@ -68,11 +68,11 @@ class LongContext(ChunkMethod):
 
     def _asked(self, trace: Trace, large: Generator) -> Iterator[str]:
         """Yield the prompts without a context: for the answer, and for the check of the answer."""
-        prompts: tuple[tuple[Turn, ...], ...] = (
-            answer_turns([], trace.question, self.instructions, self.templates),
-            support_turns([], trace.question, ""),
+        prompts: tuple[tuple[Message, ...], ...] = (
+            answer_messages([], trace.question, self.instructions, self.templates),
+            support_messages([], trace.question, ""),
         )
-        return map(large.written, prompts)
+        return map(large.render_prompt, prompts)
 
 
 def whole_document(corpus: Corpus) -> tuple[Passage, ...]:

@@ -6,10 +6,10 @@ import re
 from dataclasses import dataclass, fields, replace
 from typing import ClassVar
 
-from fbrag_cli.generation.generator import Turn
+from fbrag_cli.generation.generator import Message
 from fbrag_cli.methods.fb_rag.long_context import LongContext, whole_document
 from fbrag_cli.methods.method import Method, Tools, answered_by, ask
-from fbrag_cli.methods.prompts import self_route_turns
+from fbrag_cli.methods.prompts import self_route_messages
 from fbrag_cli.methods.ranking import ChunkMethod
 from fbrag_cli.progress import Event
 from fbrag_cli.query import Query
@@ -21,23 +21,23 @@ _DECLINES = re.compile(r"\bunanswerable\b", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelfRoute(ChunkMethod):
-    """`Trace.facts` name the step that answered: "retrieved" or "long-context"."""
+    """`Trace.method_notes` name the step that answered: "retrieved" or "long-context"."""
 
     name: ClassVar[str] = "self-route"
-    facts: ClassVar[tuple[str, ...]] = (_ROUTE,)
+    note_keys: ClassVar[tuple[str, ...]] = (_ROUTE,)
 
     def retrieve(self, query: Query, tools: Tools) -> Trace:
         """Step 1: select the chunks that the retriever ranks highest for the question."""
         return self.select_by_question(query, tools)
 
-    def turns(self, trace: Trace) -> tuple[Turn, ...]:
+    def messages(self, trace: Trace) -> tuple[Message, ...]:
         """Step 2: return the prompt, by which the model may decline."""
-        return self_route_turns(self.passages(trace), trace.question, self.instructions, self.templates)
+        return self_route_messages(self.passages(trace), trace.question, self.instructions, self.templates)
 
     def fallback(self, trace: Trace) -> tuple[Method, Trace]:
         """Step 3: return the method and the trace that read the whole document."""
         whole = LongContext(**{each.name: getattr(self, each.name) for each in fields(LongContext)})
-        return whole, replace(trace.reading(whole_document(trace.corpus)), facts={_ROUTE: "long-context"})
+        return whole, replace(trace.reading(whole_document(trace.corpus)), method_notes={_ROUTE: "long-context"})
 
     def with_more(self, more: int) -> None:
         """Return None: where the chunks do not say, it reads the whole document by itself."""
@@ -53,10 +53,10 @@ class SelfRoute(ChunkMethod):
             if event.kind != "text":
                 tools.progress(event)
 
-        trace, reply = ask(self, trace, self.turns(trace), replace(tools, progress=without_text))
+        trace, reply = ask(self, trace, self.messages(trace), replace(tools, progress=without_text))
         text = reply.text.strip()
         if text and not _DECLINES.search(text):
             tools.progress(Event("answer", "text", text=reply.text))
-            return replace(answered_by(trace, reply), facts={_ROUTE: "retrieved"})
+            return replace(answered_by(trace, reply), method_notes={_ROUTE: "retrieved"})
         method, trace = self.fallback(trace)
         return method.answer(trace, tools)

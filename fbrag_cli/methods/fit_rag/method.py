@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from fbrag_cli.corpus import Passage
 from fbrag_cli.errors import FbragError
-from fbrag_cli.generation.generator import Turn
+from fbrag_cli.generation.generator import Message
 from fbrag_cli.methods.alone.genread import GenRead
 from fbrag_cli.methods.fit_rag.windows import Reduction, best_of_each, search, sliding_windows, tables, to_score, within
 from fbrag_cli.methods.method import Method, Tools
-from fbrag_cli.methods.prompts import BETWEEN, alone_turns, support_question
-from fbrag_cli.methods.ranking import backward_scores, distinct, foreign, lost
+from fbrag_cli.methods.prompts import BETWEEN, question_messages, support_question
+from fbrag_cli.methods.ranking import backward_scores, language_warning, no_match_warning, top_unique_chunks
 from fbrag_cli.progress import stage
 from fbrag_cli.query import Query
 from fbrag_cli.settings import knob
@@ -44,7 +44,7 @@ class FitRag(Method):
     """fit_rag: folder of the trained parts (`methods.fit_rag.parts`). rank_by, reduce: settings for ablations."""
 
     name: ClassVar[str] = "fit-rag"
-    tables: ClassVar[tuple[str, ...]] = ("windows",)
+    table_keys: ClassVar[tuple[str, ...]] = ("windows",)
     chunk_words: ClassVar[int] = 100
 
     candidates: int = knob(100, "chunks that the scorer reads", minimum=1, expert=True, metavar="N")
@@ -79,7 +79,7 @@ class FitRag(Method):
         if self.fit_rag:
             FIT_RAG.read(Path(self.fit_rag), bool)
 
-    def plan(self, n_chunks: int) -> list[str]:
+    def steps(self, n_chunks: int) -> list[str]:
         candidates = min(max(self.candidates, self.select), n_chunks)
         scored = [f"{candidates} to score"] if self.fit_rag else []
         return [*scored, f"{min(self.select, candidates)} to select"]
@@ -89,12 +89,12 @@ class FitRag(Method):
         parts = self._parts(tools)
         with stage("recall") as recalling:
             backward = backward_scores(query.text, tools)
-            found = distinct(tools.corpus, backward, max(self.candidates, self.select))
+            found = top_unique_chunks(tools.corpus, backward, max(self.candidates, self.select))
         elapsed = tools.timer()
         with stage("select", tools.progress):
             candidates = tuple(found)
             chunks = [tools.corpus.chunks[position] for position in candidates]
-            strange = () if parts is None else foreign("the scorer", parts.languages, chunks)
+            strange = () if parts is None else language_warning("the scorer", parts.languages, chunks)
             scoring = None if strange else parts
             labels = None if scoring is None else self._labels(query.text, [chunk.text for chunk in chunks], scoring)
             scores = self._scores(backward, candidates, labels)
@@ -111,12 +111,12 @@ class FitRag(Method):
             scores=scores,
             selection=Selection(copies, context, reduction.window_scores[: len(context)]),
             stages=(Stage("recall", recalling.seconds), Stage("select", elapsed())),
-            warnings=(*lost(backward), *(f"{each}: the retriever ranks" for each in strange)),
-            told=tables(reduction),
-            state=reduction,
+            warnings=(*no_match_warning(backward), *(f"{each}: the retriever ranks" for each in strange)),
+            tables=tables(reduction),
+            method_state=reduction,
         )
 
-    def n_read(self, n_chunks: int) -> int:
+    def n_context_chunks(self, n_chunks: int) -> int:
         return min(self.select, n_chunks)
 
     def with_more(self, more: int) -> Method | None:
@@ -126,19 +126,19 @@ class FitRag(Method):
         """Return the texts of the windows, or the background passage that was written in place of them."""
         return [sample.rationale for sample in trace.samples] or Method.passages(self, trace)
 
-    def turns(self, trace: Trace) -> tuple[Turn, ...]:
+    def messages(self, trace: Trace) -> tuple[Message, ...]:
         passages = self.passages(trace)
         if not passages:
-            return alone_turns(trace.question, self.instructions)
+            return question_messages(trace.question, self.instructions)
         if self.prompt_style == "paper":
-            return (Turn.about([_reasoned(passages, self.instructions)], f"Question: {trace.question}"),)
-        return Method.turns(self, trace)
+            return (Message.about([_reasoned(passages, self.instructions)], f"Question: {trace.question}"),)
+        return Method.messages(self, trace)
 
-    def support_turns(self, trace: Trace, answer: str) -> tuple[Turn, ...]:
+    def support_messages(self, trace: Trace, answer: str) -> tuple[Message, ...]:
         if self.prompt_style == "paper":
             read = _reasoned(self.passages(trace), self.instructions)
-            return (Turn.about([read], support_question(trace.question, answer)),)
-        return Method.support_turns(self, trace, answer)
+            return (Message.about([read], support_question(trace.question, answer)),)
+        return Method.support_messages(self, trace, answer)
 
     def answer(self, trace: Trace, tools: Tools) -> Trace:
         """Answer from the windows, or from what the model knows. Labels of another model than that make a warning."""

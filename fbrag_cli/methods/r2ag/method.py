@@ -1,4 +1,4 @@
-"""R2AG: what the retriever knows of its list, as embedding rows in the prompt (Ye et al., 2024).
+"""R2AG: what the retriever knows of its list, as input embeddings in the prompt (Ye et al., 2024).
 
 1. The retriever ranks chunks for the question. The best of them are a list.
 2. Features of the list: how near each chunk is to the question, to those before it, and to those beside it.
@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from fbrag_cli.corpus import Passage
 from fbrag_cli.errors import FbragError
-from fbrag_cli.generation.generator import EmbeddingRows, Turn
+from fbrag_cli.generation.generator import InputEmbeddings, Message
 from fbrag_cli.methods.method import GetDigest, GetPart, OpenScorer, Tools
 from fbrag_cli.methods.prompts import BETWEEN, form_of, support_question
-from fbrag_cli.methods.ranking import ChunkMethod, foreign, whole_chunks
+from fbrag_cli.methods.ranking import ChunkMethod, language_warning, whole_chunks
 from fbrag_cli.progress import stage
 from fbrag_cli.query import Query
 from fbrag_cli.settings import knob
@@ -44,7 +44,7 @@ class RetrievalInformation:
     """What the R2-Former made of the list, best first.
 
     names: of the columns of `features`, float32 (n, n_features). relevance: float32 (n,), the probability that each chunk is
-    relevant. rows: float32 (n, n_embd), the embedding row that stands before each chunk; None where none does.
+    relevant. rows: float32 (n, n_embd), the input embedding that stands before each chunk; None where none does.
     """
 
     names: tuple[str, ...]
@@ -58,7 +58,7 @@ class R2Ag(ChunkMethod):
     """The settings. r2ag: folder of the trained parts (`methods.r2ag.former`)."""
 
     name: ClassVar[str] = "r2ag"
-    tables: ClassVar[tuple[str, ...]] = ("retrieval_information",)
+    table_keys: ClassVar[tuple[str, ...]] = ("retrieval_information",)
 
     r2ag: str | None = knob(None, "folder that 'fbrag train r2ag' wrote", varies="none", expert=True, metavar="FOLDER")
 
@@ -79,7 +79,7 @@ class R2Ag(ChunkMethod):
         with stage("select", tools.progress) as selecting:
             chunks = [tools.corpus.chunks[position] for position in ranked]
             information = _information(query.text, chunks, found.scores.backward, former, tools)
-        copies = {position: found.selection.copies[position] for position in ranked}
+        copies = {position: found.selection.duplicates[position] for position in ranked}
         cut = f"{self.r2ag} was trained on lists of {former.max_list} chunks; only the best {former.max_list} are read"
         return replace(
             found,
@@ -87,18 +87,18 @@ class R2Ag(ChunkMethod):
             stages=(*found.stages, Stage("select", selecting.seconds)),
             warnings=(
                 *found.warnings,
-                *([cut] if len(ranked) < len(found.selection.copies) else []),
-                *foreign("the R2-Former", former.languages, chunks),
+                *([cut] if len(ranked) < len(found.selection.duplicates) else []),
+                *language_warning("the R2-Former", former.languages, chunks),
             ),
-            told=() if information is None else _tables(chunks, information),
-            state=information,
+            tables=() if information is None else _tables(chunks, information),
+            method_state=information,
         )
 
-    def turns(self, trace: Trace) -> tuple[Turn, ...]:
-        return list_turns(self.passages(trace), trace.question, _rows(trace), self.instructions)
+    def messages(self, trace: Trace) -> tuple[Message, ...]:
+        return list_messages(self.passages(trace), trace.question, _rows(trace), self.instructions)
 
-    def support_turns(self, trace: Trace, answer: str) -> tuple[Turn, ...]:
-        return list_support_turns(self.passages(trace), trace.question, answer, _rows(trace))
+    def support_messages(self, trace: Trace, answer: str) -> tuple[Message, ...]:
+        return list_support_messages(self.passages(trace), trace.question, answer, _rows(trace))
 
     def adapter(self, part: GetPart, digest: GetDigest) -> Path | None:
         if self.r2ag is None:  # `retrieve` refuses it
@@ -166,53 +166,53 @@ def _tables(chunks: Sequence[Passage], information: RetrievalInformation) -> tup
     )
 
 
-def _rows(trace: Trace) -> list[EmbeddingRows] | None:
-    """Return the embedding row of each chunk of the context; None where the prompt has none."""
-    information = trace.state
+def _rows(trace: Trace) -> list[InputEmbeddings] | None:
+    """Return the input embedding of each chunk of the context; None where the prompt has none."""
+    information = trace.method_state
     if not isinstance(information, RetrievalInformation) or information.rows is None:
         return None
-    return [EmbeddingRows.of(row[None]) for row in information.rows]
+    return [InputEmbeddings.of(row[None]) for row in information.rows]
 
 
 def _check_model(learnt: Mapping[str, str], found: str | None) -> None:
     """Check that the large model is the one that the parts were trained for. found: its SHA-256, None for a server."""
     if found is None:
-        what = "a server takes no embedding rows in a prompt"
+        what = "a server takes no input embeddings in a prompt"
         raise FbragError("usage", what, f"use the model of this machine that the parts were trained for: {learnt['name']}")
     if found != learnt["sha256"]:
         what = f"the parts were trained for {learnt['name']} (SHA-256 {learnt['sha256']}), and the large model has {found}"
         raise FbragError("usage", what, f"use the other model: -m {learnt['name']}")
 
 
-# -- the prompts: a list of results, each behind its embedding row; the words are ours ------------------------------------------
+# -- the prompts: a list of results, each behind its input embedding; the words are ours -------------------------------
 
 
-def list_turns(
-    texts: Sequence[str], question: str, rows: Sequence[EmbeddingRows] | None, instructions: str | None = None
-) -> tuple[Turn, ...]:
-    """Return the prompt for the answer from a numbered list of results, each with its embedding row.
+def list_messages(
+    texts: Sequence[str], question: str, rows: Sequence[InputEmbeddings] | None, instructions: str | None = None
+) -> tuple[Message, ...]:
+    """Return the prompt for the answer from a numbered list of results, each with its input embedding.
 
     rows: one for each text; None for the same prompt without rows and the words that announce them.
     """
     asked = f"Answer the question from these results and from nothing else. {form_of(instructions)}\n\nQuestion: {question}"
-    return (Turn.about(_results(texts, rows), asked),)
+    return (Message.about(_results(texts, rows), asked),)
 
 
 def list_words() -> str:
-    """Return the SHA-256 (hex) of the words of `list_turns`: rows are trained to stand among them."""
-    (turn,) = list_turns(["", ""], "", [EmbeddingRows(bytes(4), 1)] * 2)
-    return sha256("\0".join(part if isinstance(part, str) else part.shown for part in turn.parts).encode()).hexdigest()
+    """Return the SHA-256 (hex) of the words of `list_messages`: rows are trained to stand among them."""
+    (message,) = list_messages(["", ""], "", [InputEmbeddings(bytes(4), 1)] * 2)
+    return sha256("\0".join(part if isinstance(part, str) else part.placeholder for part in message.parts).encode()).hexdigest()
 
 
-def list_support_turns(
-    texts: Sequence[str], question: str, answer: str, rows: Sequence[EmbeddingRows] | None
-) -> tuple[Turn, ...]:
-    """Return the check of the answer, as `prompts.support_turns`. It begins as `list_turns` does, rows included."""
-    return (Turn.about(_results(texts, rows), support_question(question, answer, "results")),)
+def list_support_messages(
+    texts: Sequence[str], question: str, answer: str, rows: Sequence[InputEmbeddings] | None
+) -> tuple[Message, ...]:
+    """Return the check of the answer, as `prompts.support_messages`. It begins as `list_messages` does, rows included."""
+    return (Message.about(_results(texts, rows), support_question(question, answer, "results")),)
 
 
-def _results(texts: Sequence[str], rows: Sequence[EmbeddingRows] | None) -> Iterator[str | EmbeddingRows]:
-    """Yield the task and the list, as parts of a turn."""
+def _results(texts: Sequence[str], rows: Sequence[InputEmbeddings] | None) -> Iterator[str | InputEmbeddings]:
+    """Yield the task and the list, as parts of a message."""
     yield "Answer the question from the search results below and from nothing else. Some of them may be irrelevant.\n"
     if rows is not None:
         yield "A similarity mark before each result shows how near it is to the question and to the other results.\n"

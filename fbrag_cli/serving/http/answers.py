@@ -56,10 +56,10 @@ class EventsOf:
 
     def _records(self, event: Event) -> Iterator[dict[str, Any]]:
         events, job = self._events, self._job
-        if event.kind == "understood":
-            yield events.understood(event.text)
-        elif event.kind == "nearest":
-            yield events.nearest(event.about.corpus, [*event.about.weights], event.about.scores)
+        if event.kind == "resolved_question":
+            yield events.resolved_question(event.text)
+        elif event.kind == "keyword_matches":
+            yield events.keyword_matches(event.about.corpus, [*event.about.weights], event.about.scores)
         elif event.kind == "sampled":
             yield from events.samples(event.about)
         elif event.kind == "selected":
@@ -68,7 +68,7 @@ class EventsOf:
             if token := events.token(event):
                 yield token
         elif event.kind in ("start", "progress", "written"):
-            yield events.read(event, job.forecast.left())
+            yield events.progress(event, job.forecast.left())
 
     def _ended(self) -> Iterator[dict[str, Any]]:
         try:

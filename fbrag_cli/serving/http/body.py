@@ -9,8 +9,8 @@ from pydantic import BaseModel, BeforeValidator, ValidationError
 from starlette.requests import Request
 
 from fbrag_cli.errors import FbragError
-from fbrag_cli.text.near import suggestion
 from fbrag_cli.text.printable import byte_size, one_line
+from fbrag_cli.text.suggest import suggestion
 
 MOST_JSON = 1_000_000  # bytes
 _SHOWN = 60  # characters of what was sent, in a message

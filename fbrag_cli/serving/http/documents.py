@@ -17,7 +17,7 @@ from fbrag_cli.render.as_json import place_of
 from fbrag_cli.serving.failure import as_json
 from fbrag_cli.serving.http.body import body_of
 from fbrag_cli.serving.http.stream import in_thread
-from fbrag_cli.serving.library import MOST_BYTES, Entry
+from fbrag_cli.serving.library import MOST_BYTES, LibraryEntry
 from fbrag_cli.text.printable import one_line
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def routes(desk: Desk) -> list[Route]:
     ]
 
 
-def _listed(entries: list[Entry]) -> dict[str, Any]:
+def _listed(entries: list[LibraryEntry]) -> dict[str, Any]:
     rows = [{"id": each.id, "name": each.name, "kind": each.kind} for each in entries]
     return {"schema": "fbrag.documents/1", "documents": rows}
 
@@ -89,5 +89,5 @@ def _source(document: Document, place: dict[str, int]) -> dict[str, Any]:
     at = min(start, size - 1)  # a place without text stands at a character, too
     found = place_of(Passage(0, document, at, max(at + 1, cut))) | {"start_char": start, "end_char": cut}
     del found["chunk"]
-    about = {"lines": len(lines), "chars": size, "text": document.text[start:cut], "cut": cut < end}
+    about = {"lines": len(lines), "chars": size, "text": document.text[start:cut], "truncated": cut < end}
     return {"schema": "fbrag.source/1", **found, **about}

@@ -10,8 +10,8 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from fbrag_cli.methods.registry import PLAIN, PRESETS, all_settings, choose_method, reading_more
 from fbrag_cli.query import ModelNames
 from fbrag_cli.serving.http.body import WHOLE, FieldError, Text
-from fbrag_cli.text.near import suggestion
 from fbrag_cli.text.printable import one_line
+from fbrag_cli.text.suggest import suggestion
 
 if TYPE_CHECKING:
     from fbrag_cli.methods.method import Method
@@ -85,13 +85,13 @@ class Search(Inquiry):
 
 
 def usable_models(session: Session) -> list[str]:
-    """Return the names of the models that clients may choose: those of the session, then those of the catalogue that are here."""
-    from fbrag_cli.models.catalogue import load_catalogue
+    """Return the names of the models that clients may choose: those of the session, then those of the catalog that are here."""
+    from fbrag_cli.models.catalog import load_catalog
     from fbrag_cli.models.store import locate
-    from fbrag_cli.storage.places import models_dir
+    from fbrag_cli.storage.paths import models_dir
 
-    catalogue, store = load_catalogue(), models_dir()
-    here = (name for name in catalogue.models if locate(name, store, catalogue))
+    catalog, store = load_catalog(), models_dir()
+    here = (name for name in catalog.models if locate(name, store, catalog))
     return [*dict.fromkeys((*session.names(), *here))]
 
 

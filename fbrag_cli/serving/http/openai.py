@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from fbrag_cli.progress import Event
     from fbrag_cli.serving.desk import Desk
     from fbrag_cli.serving.job import Job
-    from fbrag_cli.serving.library import Entry, Library
+    from fbrag_cli.serving.library import Library, LibraryEntry
     from fbrag_cli.trace import Trace
 
 _LONGEST_INSTRUCTIONS = 2_000  # characters of all system messages
@@ -166,7 +166,7 @@ def _in_form(endpoint: Endpoint) -> Endpoint:
 # -- models ------------------------------------------------------------------------------------------------------------------
 
 
-def _named(library: Library) -> dict[str, Entry]:
+def _named(library: Library) -> dict[str, LibraryEntry]:
     """Return the entries by their names for people: that of the file or folder, with the entry's id where others have it too."""
     entries = library.entries()
     names = [one_line(os.path.basename(os.path.abspath(each.name)) or each.name) for each in entries]
@@ -174,7 +174,7 @@ def _named(library: Library) -> dict[str, Entry]:
     return {name if n[name] == 1 else f"{name}-{entry.id}": entry for name, entry in zip(names, entries, strict=True)}
 
 
-def _entry(library: Library, name: str) -> Entry:
+def _entry(library: Library, name: str) -> LibraryEntry:
     """Return the entry of a model's name, or of another name that `Library.find` knows. Raises HttpError, 404."""
     if (named := _named(library).get(name)) is not None:
         return named
@@ -185,7 +185,7 @@ def _entry(library: Library, name: str) -> Entry:
         raise HttpError(404, what, "GET /v1/models lists them", code="model_not_found") from error
 
 
-def _model(name: str, entry: Entry, started: int) -> dict[str, Any]:
+def _model(name: str, entry: LibraryEntry, started: int) -> dict[str, Any]:
     try:
         created = int(os.stat(entry.paths[0]).st_mtime) if entry.paths else started
     except OSError:
@@ -258,7 +258,7 @@ def _usage(trace: Trace) -> dict[str, Any]:
     """Return the numbers of tokens of all calls of the models. What was written before the answer counts as a thought."""
     read = sum(each.prompt_tokens for each in trace.stages)
     written = sum(each.generated_tokens for each in trace.stages)
-    thought = sum(each.generated_tokens if each.name == "forward" else each.thought_tokens for each in trace.stages)
+    thought = sum(each.generated_tokens if each.name == "forward" else each.reasoning_tokens for each in trace.stages)
     return {
         "prompt_tokens": read,
         "completion_tokens": written,

@@ -35,10 +35,10 @@ class PageEvents:
 
     def _records(self, event: Event) -> Iterator[tuple[str, Record]]:
         job = self._job
-        if event.kind == "understood":
-            yield "understood", {"question": printable(event.text)}
-        elif event.kind == "nearest":
-            yield "nearest", live_page.nearest(event.about.corpus, event.about.weights, event.about.scores)
+        if event.kind == "resolved_question":
+            yield "resolved_question", {"question": printable(event.text)}
+        elif event.kind == "keyword_matches":
+            yield "keyword_matches", live_page.nearest(event.about.corpus, event.about.weights, event.about.scores)
         elif event.kind == "selected":
             yield "selected", live_page.selected(event.about, self._prefix)
         elif event.kind == "text" and event.stage == "answer":
@@ -48,7 +48,7 @@ class PageEvents:
             left = job.forecast.left()
             about = {"stage": event.stage, "label": LABELS.get(event.stage, event.stage)}
             share = event.done / event.total if event.kind == "progress" and event.total else None
-            yield "read", {**about, "share": share, "left_s": None if left is None else round(left)}
+            yield "progress", {**about, "share": share, "eta_seconds": None if left is None else round(left)}
 
     def _end(self) -> tuple[str, Record]:
         try:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import anyio
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.types import CallToolResult, TextContent, ToolAnnotations
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from fbrag_cli import __version__
 from fbrag_cli.cancellation import Cancellation
@@ -47,15 +47,18 @@ _POLL_SECONDS = 0.05
 _REPORT_SECONDS = 1.0
 
 Path = Annotated[str, Field(min_length=1, max_length=4096, description="a file or a folder")]
-Paths = Annotated[list[Path], Field(min_length=1, max_length=MOST_PATHS, description="files and folders")]
+Paths = Annotated[
+    list[Path],
+    BeforeValidator(lambda given: [given] if isinstance(given, str) else given),
+    Field(
+        min_length=1, max_length=MOST_PATHS, description="files and folders; relative ones are looked for in each allowed folder"
+    ),
+]
 Question = Annotated[str, Field(min_length=1, max_length=10_000, description="a question in words")]
 Sought = Annotated[
-    str | None,
-    Field(
-        min_length=1,
-        max_length=10_000,
-        description="a text of the documents, whose chunks explain_selection shows with their ranks",
-    ),
+    str,  # not a union: the SDK would take a text such as "[1]" for JSON
+    BeforeValidator(lambda given: given or ""),
+    Field(max_length=10_000, description="a text of the documents, whose chunks explain_selection shows with their ranks"),
 ]
 Number = Annotated[int, Field(ge=1, le=50, description="number of passages")]
 Wait = Annotated[float, Field(ge=0, le=3600, description="seconds to wait for the result")]
@@ -94,18 +97,18 @@ def create_server(the_desk: Callable[[], Awaitable[Desk]], door: Door) -> MCPSer
         half a minute and more: if the status is "running", call ask_result with the job. The status "not_found" says that the
         documents do not hold the answer."""
         job = _asked(await the_desk(), door.paths(paths), question, answering=True)
-        answered: Answered = await _result(context, job, None, wait_s, max_chars)
+        answered: Answered = await _result(context, job, "", wait_s, max_chars)
         return answered
 
     @tool
-    async def ask_result(job: Name, context: Context, find: Sought = None, wait_s: Wait = 45, max_chars: Most = 8000) -> OfJob:
+    async def ask_result(job: Name, context: Context, find: Sought = "", wait_s: Wait = 45, max_chars: Most = 8000) -> OfJob:
         """Wait for the result of a job of ask_document or explain_selection, and return it."""
         found: OfJob = await _result(context, (await the_desk()).job(job), find, wait_s, max_chars)
         return found
 
     @tool
     async def explain_selection(
-        paths: Paths, question: Question, context: Context, find: Sought = None, wait_s: Wait = 45, max_chars: Most = 8000
+        paths: Paths, question: Question, context: Context, find: Sought = "", wait_s: Wait = 45, max_chars: Most = 8000
     ) -> Explained:
         """Say which passages would be read to answer a question, by which scores, what the small model guessed, and what became
         of the passages that hold a text."""
@@ -218,7 +221,7 @@ def _asked(desk: Desk, paths: list[str], question: str, *, answering: bool) -> J
     return desk.keep(desk.ask(question, paths, answering=answering))
 
 
-async def _result(context: Context, job: Job, sought: str | None, seconds: float, most: int) -> Any:
+async def _result(context: Context, job: Job, sought: str, seconds: float, most: int) -> Any:
     """Return the result of a job, or if it runs on, how far it is. The call reports each second what runs; when it is cancelled,
     the job is stopped, unless another call waits for it."""
     begun = reported = monotonic()

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 import psutil
 
 from fbrag_cli.errors import FbragError
-from fbrag_cli.storage.places import runtime_dir, token_path
+from fbrag_cli.storage.paths import runtime_dir, token_path
 
 _BACKLOG = 128
 _LEAST_TOKEN = 16  # characters

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.corpus import Passage
-from fbrag_cli.generation.generator import Call, Generator
+from fbrag_cli.generation.generator import CallOptions, Generator
 from fbrag_cli.methods.fit_rag.method import FitRag
 from fbrag_cli.methods.fit_rag.parts import FitRagParts
 from fbrag_cli.methods.fit_rag.windows import Reduction
@@ -63,7 +63,7 @@ def case_of(question: GoldQuestion, pool: Pool, parts: FitRagParts, large: Gener
         part=lambda folder, load: cast("Any", parts),
     )
     query = Query(question.text, collection, FitRag(fit_rag="trained", reduce="windows"))
-    reduction = query.method.retrieve(query, tools).state
+    reduction = query.method.retrieve(query, tools).method_state
     assert isinstance(reduction, Reduction)
     assert reduction.window_labels is not None
     assert reduction.labels is not None
@@ -109,7 +109,13 @@ def telling(rows: Iterable[Row]) -> list[Row]:
 
 
 def rows_of(
-    case: Case, parts: FitRagParts, large: Generator, before: Mapping[CombinationKey, Row], call: Call, *, right_alone: bool
+    case: Case,
+    parts: FitRagParts,
+    large: Generator,
+    before: Mapping[CombinationKey, Row],
+    options: CallOptions,
+    *,
+    right_alone: bool,
 ) -> Iterator[Row]:
     """Yield the rows of a case. before: rows of an earlier run by their keys, which are yielded again. right_alone: whether the
     model answers rightly without windows.
@@ -122,7 +128,7 @@ def rows_of(
     def row(chosen: tuple[int, ...]) -> Row:
         if (found := before.get((*question.key, chosen))) is not None:
             return found
-        reply = reply_of(large, [case.windows[i].text for i in chosen], question.text, call)
+        reply = reply_of(large, [case.windows[i].text for i in chosen], question.text, options)
         made = {
             "schema": SCHEMA,
             "dataset": question.dataset,

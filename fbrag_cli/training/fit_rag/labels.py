@@ -10,12 +10,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fbrag_cli.generation.generator import Call, Generator, Sampling
-from fbrag_cli.methods.prompts import alone_turns, answer_turns
+from fbrag_cli.generation.generator import CallOptions, Generator, Sampling
+from fbrag_cli.methods.prompts import answer_messages, question_messages
 from fbrag_cli.progress import Listener
 from fbrag_cli.session.questions import in_order
 from fbrag_cli.storage.rows import Row
-from fbrag_cli.text.printable import counted
+from fbrag_cli.text.printable import plural
 from fbrag_cli.training.fit_rag.pairs import Pair
 from fbrag_cli.training.rows import GoldQuestion, Material, Passage, Pool
 
@@ -120,7 +120,7 @@ def labels(trials: Iterable[Trial], large: Generator, listener: Listener, at_onc
 
     def label(trial: Trial, own: Listener) -> dict[str, Any]:
         question = trial.question
-        reply = reply_of(large, [each.text for each in trial.passages], question.text, Call(cancellation=own.cancellation))
+        reply = reply_of(large, [each.text for each in trial.passages], question.text, CallOptions(cancellation=own.cancellation))
         return {
             "schema": SCHEMA,
             "kind": "reply",
@@ -136,10 +136,10 @@ def labels(trials: Iterable[Trial], large: Generator, listener: Listener, at_onc
     return in_order(label, trials, at_once, listener)
 
 
-def reply_of(large: Generator, texts: Sequence[str], question: str, call: Call) -> str:
+def reply_of(large: Generator, texts: Sequence[str], question: str, options: CallOptions) -> str:
     """Return the model's greedy reply to a question from some texts, or from none."""
-    turns = answer_turns(texts, question) if texts else alone_turns(question)
-    return large.generate(turns, 1, Sampling(REPLY_TOKENS, temperature=0, seed=0), call).samples[0].text.strip()
+    messages = answer_messages(texts, question) if texts else question_messages(question)
+    return large.generate(messages, 1, Sampling(REPLY_TOKENS, temperature=0, seed=0), options).samples[0].text.strip()
 
 
 def head(model: str, material: Material) -> dict[str, Any]:
@@ -163,7 +163,7 @@ def described(counts: Counter[tuple[bool, bool]]) -> str:
     both, neither, has, leads = (counts[pair] for pair in ((True, True), (False, False), (True, False), (False, True)))
     total = sum(counts.values())
     return (
-        f"of {counted(total, 'passage')}: {both:,} hold the answer and lead to it, {neither:,} neither, {has:,} hold it only, "
+        f"of {plural(total, 'passage')}: {both:,} hold the answer and lead to it, {neither:,} neither, {has:,} hold it only, "
         f"{leads:,} lead to it only ({100 * (has + leads) / max(1, total):.0f} % mismatched)"
     )
 

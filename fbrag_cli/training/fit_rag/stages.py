@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fbrag_cli.errors import FbragError
-from fbrag_cli.generation.generator import Call
+from fbrag_cli.generation.generator import CallOptions
 from fbrag_cli.generation.llama.encoder import LlamaScorer
 from fbrag_cli.methods.fb_rag.vanilla import Vanilla
 from fbrag_cli.methods.fit_rag.parts import FIT_RAG, SCORER, Detector, FitRagParts
 from fbrag_cli.methods.parts import read_tensors
 from fbrag_cli.session.questions import how_many_pay
 from fbrag_cli.storage.files import sha256_of
-from fbrag_cli.storage.places import models_dir
+from fbrag_cli.storage.paths import models_dir
 from fbrag_cli.storage.rows import Row
-from fbrag_cli.text.printable import counted, dumps
+from fbrag_cli.text.printable import dumps, plural
 from fbrag_cli.training.base_encoder import fetch, read_base
 from fbrag_cli.training.fit_rag import combinations as combining
 from fbrag_cli.training.fit_rag import detector as fit_rag_detector
@@ -109,7 +109,7 @@ def make_scorer(work: FitRagWork) -> None:
     inputs = {"pairs": _digest(pairs), "base": base.sha256}
     if work.is_made(folder, "scorer", inputs, folder.path / CHECKPOINT):
         return
-    work.note(f"scorer: {counted(len(pairs), 'pair')}")
+    work.note(f"scorer: {plural(len(pairs), 'pair')}")
     trained = train_scorer(pairs, base, folder.path, progress=work.listener.progress)
     report = {
         "data": dict(work.material.sha256),
@@ -147,7 +147,7 @@ def make_detector(work: FitRagWork) -> None:
     work.note(
         f"detector: {found['mean_windows']:.1f} windows at {fitted.threshold}, accuracy {found['accuracy']:.1f} "
         f"({found['accuracy_paper']:.1f} at the paper's {fit_rag_detector.PAPERS}, {found['accuracy_whole']:.1f} from all), "
-        f"{counted(int(found['questions']), 'question')}"
+        f"{plural(int(found['questions']), 'question')}"
     )
 
 
@@ -175,14 +175,14 @@ def _make_combinations(work: FitRagWork) -> list[Row]:
     questions = {each.key: each for each in work.questions[1] if each.group and each.key in right_alone}
     with kept as (file, before), closing(LlamaScorer(work.folder.path / SCORER)) as scorer:
         parts = FitRagParts(scorer=scorer, detector=None, model=work.language_model, languages=())
-        large, call = work.session.model(work.session.names()[1]), Call(cancellation=work.listener.cancellation)
+        large, options = work.session.model(work.session.names()[1]), CallOptions(cancellation=work.listener.cancellation)
         last = {key[0]: key[:2] for key in before}.values()  # of each data set; combinations of it may be missing
         whole = {key[:2] for key in before}.difference(last)
         todo = [questions[key] for key in questions if key not in whole]
-        work.note(f"combinations: of {counted(len(questions), 'question')}, {len(todo):,} of them to make")
+        work.note(f"combinations: of {plural(len(questions), 'question')}, {len(todo):,} of them to make")
         for question in work.progress(todo, "questions", len(questions) - len(todo), len(questions)):
             case = combining.case_of(question, work.pool, parts, large)
-            for row in combining.rows_of(case, parts, large, before, call, right_alone=right_alone[question.key]):
+            for row in combining.rows_of(case, parts, large, before, options, right_alone=right_alone[question.key]):
                 if combining.key_of(row) not in before:
                     file.write(row)
                     before[combining.key_of(row)] = row
@@ -229,7 +229,7 @@ def make_recognizer(work: FitRagWork) -> None:
     folder.put_tensors("recognizer.", recognizer.tensors())
     inputs = {"labels": _digest(known), "scorer": sha256_of(folder.path / SCORER)}
     folder.put("recognizer", inputs, report, FIT_RAG.tensors, recognizer=recognizer.settings())
-    does = f"{100 * report['share_without_retrieval']:.0f} % of {counted(report['dev'], 'question')} need no retrieval"
+    does = f"{100 * report['share_without_retrieval']:.0f} % of {plural(report['dev'], 'question')} need no retrieval"
     if np.isinf(delta):
         precision = 100 * fit_rag_recognizer.PRECISION
         does = f"it never speaks: at no threshold do {precision:.0f} % of what the scorer takes for answers hold one"

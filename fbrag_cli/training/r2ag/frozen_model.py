@@ -1,6 +1,6 @@
-"""A language model of a GGUF file in torch, which stays as it is: gradients go through it to the embedding rows of a prompt.
+"""A language model of a GGUF file in torch, which stays as it is: gradients go through it to the input embeddings of a prompt.
 
-transformers turns the quantised numbers into 32 or 16 bits. LoRA can be put beside the attention's query and value (RAFT).
+transformers turns the quantized numbers into 32 or 16 bits. LoRA can be put beside the attention's query and value (RAFT).
 """
 
 from __future__ import annotations

@@ -13,13 +13,13 @@ import numpy as np
 
 from fbrag_cli.errors import FbragError
 from fbrag_cli.evaluation.statistics import auc
-from fbrag_cli.generation.generator import EmbeddingRows
+from fbrag_cli.generation.generator import InputEmbeddings
 from fbrag_cli.methods.r2ag.features import FEATURES, RELEVANCE
 from fbrag_cli.methods.r2ag.former import ADAPTER, R2AG
-from fbrag_cli.methods.r2ag.method import list_turns, list_words
+from fbrag_cli.methods.r2ag.method import list_messages, list_words
 from fbrag_cli.progress import Listener
 from fbrag_cli.retrieval import Retriever
-from fbrag_cli.text.printable import counted
+from fbrag_cli.text.printable import plural
 from fbrag_cli.training.r2ag.fit import CHECKPOINT, R2agFit, Standing, TokenizedList
 from fbrag_cli.training.r2ag.frozen_model import ALPHA, RANK, Example, FrozenModel
 from fbrag_cli.training.r2ag.lists import PassageList, list_of, shuffled
@@ -69,8 +69,8 @@ def train_r2ag(work: R2agWork) -> None:
     if work.is_made(folder, "r2ag", inputs, checkpoint):
         return
     tokens = sum(each.example.n_tokens for each in read.lists if each.example.reply and not each.passages.dev)
-    work.note(f"r2ag: {counted(len(lists), 'list')}, {sum(each.dev for each in lists):,} of them for checking")
-    work.note(f"r2ag: {tokens:,} tokens an epoch for {read.about['name']}, {counted(work.settings.epochs, 'epoch')}")
+    work.note(f"r2ag: {plural(len(lists), 'list')}, {sum(each.dev for each in lists):,} of them for checking")
+    work.note(f"r2ag: {tokens:,} tokens an epoch for {read.about['name']}, {plural(work.settings.epochs, 'epoch')}")
     started = perf_counter()
     model = FrozenModel(read.path, lora=work.settings.lora)
     sizes = {"n_embd": read.about["n_embd"], "deviation": read.deviation}
@@ -126,8 +126,8 @@ def _read(work: R2agWork, lists: Sequence[PassageList]) -> _Read:
     about: Fields = work.language_model
     name = about["name"]
     with loaders[name]() as generator:
-        if not generator.takes_rows:
-            raise FbragError("usage", f"{name} takes no embedding rows in a prompt", "train for another model: -m MODEL")
+        if not generator.takes_input_embeddings:
+            raise FbragError("usage", f"{name} takes no input embeddings in a prompt", "train for another model: -m MODEL")
         table = generator.token_table
         about = {**about, "n_embd": table.width, "n_vocab": table.n_tokens}
         tokenized = [TokenizedList(passages=each, **_examples(each, generator)) for each in lists]
@@ -136,13 +136,16 @@ def _read(work: R2agWork, lists: Sequence[PassageList]) -> _Read:
 
 def _examples(each: PassageList, generator: LlamaGenerator) -> Fields:
     """Return the prompt with rows, and without them."""
-    places = [EmbeddingRows.of(np.array([[i]], np.float32)) for i in range(len(each.passages))]
+    places = [InputEmbeddings.of(np.array([[i]], np.float32)) for i in range(len(each.passages))]
     reply = tuple(generator.tokenize_reply(each.answer)) if each.answer else ()
     prompts = {
-        "example": list_turns(each.passages, each.question, places),
-        "plain": list_turns(each.passages, each.question, None),
+        "example": list_messages(each.passages, each.question, places),
+        "plain": list_messages(each.passages, each.question, None),
     }
-    return {name: Example(tuple(max(-1, token) for token in generator.tokenize(turns)), reply) for name, turns in prompts.items()}
+    return {
+        name: Example(tuple(max(-1, token) for token in generator.tokenize(messages)), reply)
+        for name, messages in prompts.items()
+    }
 
 
 # -- what is written and said --------------------------------------------------------------------------------------------------

@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class R2agTraining(Training):
     """limit: number of lists of each data set to train on, None for all. list_length: passages of each list, None for 5 to 10.
-    rows: whether passages have embedding rows. lora: whether the model has LoRA. control: "soft" for rows that know the place in
-    the list alone, "shuffled" for features of other passages of the list. qdm_weight: weight of L_QDM in the loss."""
+    rows: whether passages have input embeddings. lora: whether the model has LoRA. control: "soft" for rows that know the place
+    in the list alone, "shuffled" for features of other passages of the list. qdm_weight: weight of L_QDM in the loss."""
 
     name: ClassVar[str] = "r2ag"
     example: ClassVar[str] = "r2ag nq.jsonl.gz 2wikimqa.jsonl.gz -m qwen2.5-coder-0.5b -o r2ag/"
     seed: ClassVar[int] = 0
     first: ClassVar[str] = "--limit --epochs --lora --retriever"
     help: ClassVar[str] = """
-    Train R2AG's embedding rows for a model, which stays as it is. In the clone: pip install -e '.[train]' (with CUDA 5.6 GB).
+    Train R2AG's input embeddings for a model, which stays as it is. In the clone: pip install -e '.[train]' (with CUDA 5.6 GB).
 
     \b
     Examples:
@@ -43,7 +43,7 @@ class R2agTraining(Training):
     list_length: int | None = option(None, "passages of each list", varies="5 to 10", minimum=2, maximum=40, metavar="N")
     epochs: int = option(2, "times each list is read", minimum=1, metavar="N")
     lora: bool = option(False, "train LoRA of the model as well")
-    rows: bool = option(True, "train embedding rows; without them, LoRA alone (RAFT)", varies="", flags=("--rows/--no-rows",))
+    rows: bool = option(True, "train input embeddings; without them, LoRA alone (RAFT)", varies="", flags=("--rows/--no-rows",))
     control: Literal["none", "soft", "shuffled"] = option(
         "none", "soft: rows know the place alone; shuffled: features of other passages"
     )

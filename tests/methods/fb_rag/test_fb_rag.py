@@ -12,7 +12,7 @@ import pytest
 from fbrag_cli.corpus import Corpus, build_corpus
 from fbrag_cli.documents.document import Content, Document, Extracted
 from fbrag_cli.errors import FbragError
-from fbrag_cli.generation.generator import Generation, Turn
+from fbrag_cli.generation.generator import Generation, Message
 from fbrag_cli.methods.fb_rag.fb_rag import FBRag, parse_sample, score
 from fbrag_cli.methods.prompts import Templates
 from fbrag_cli.retrieval.ranking import best
@@ -41,8 +41,8 @@ def answer(trace: Trace, large: Scripted) -> Trace:
     return trace.method.answer(trace, tools(trace.corpus, large=large))
 
 
-def said(turns: Sequence[Turn]) -> str:
-    return "\n".join(turn.text for turn in turns)
+def said(messages: Sequence[Message]) -> str:
+    return "\n".join(message.text for message in messages)
 
 
 def test_a_chunk_that_only_the_samples_name_is_selected(corpus: Corpus) -> None:
@@ -61,15 +61,15 @@ def test_a_chunk_outside_the_recalled_ones_can_be_selected(corpus: Corpus) -> No
     """Scores are over the whole document (paper, section 2.2)."""
     small = Scripted(["Skerrow Skerrow Skerrow boy sea"])
     trace = look_forward("lantern?", corpus, small, FBRag(recall=1, select=2, weights="1:0"))
-    assert trace.recalled == (2,)
+    assert trace.retrieved == (2,)
     assert 7 in trace.selected
 
 
 def test_the_small_model_gets_the_recalled_chunks_in_document_order_and_k_seeds(corpus: Corpus) -> None:
     small = Scripted(["x"])
     look_forward(QUESTION, corpus, small, FBRag(recall=2, samples=4, seed=11))
-    turns, n, sampling = small.asked[0]
-    told = said(turns)
+    messages, n, sampling = small.asked[0]
+    told = said(messages)
     assert told.index(CHUNKS[2]) < told.index(CHUNKS[7]) < told.index(QUESTION)
     assert told.endswith("Rationale:")
     assert (n, sampling.seed, sampling.top_p, sampling.top_k) == (4, 11, 0.9, 50)
@@ -114,7 +114,7 @@ def test_stage_three_goes_on_from_what_stage_two_has_read(fleet: Corpus) -> None
     assert positions[2:] == sorted(positions[2:])
     assert min(positions[2:]) < min(first), "in document order they would come before"
     assert len(positions) == 5
-    small, large, last = said(looked.turns), said(READS_ON.turns(trace)), looked.read[-1].text
+    small, large, last = said(looked.messages), said(READS_ON.messages(trace)), looked.read[-1].text
     assert small.partition(last)[0] == large.partition(last)[0]
 
 
@@ -163,7 +163,7 @@ def test_a_copy_of_what_was_read_is_not_read_again() -> None:
     trace = read(corpus, ["Wigeon lantern Wigeon"], READS_ON)
     texts = [excerpt.text for excerpt in trace.context]
     assert len(texts) == len({*texts}) == 5
-    assert [(first, *copies) for first, copies in trace.selection.copies.items() if copies] == [(4, 12)]
+    assert [(first, *copies) for first, copies in trace.selection.duplicates.items() if copies] == [(4, 12)]
 
 
 # A log of 40 days, three sentences a chunk, one of them on water: a document for windows.
@@ -237,7 +237,7 @@ def test_the_check_reads_the_context_as_the_answer_did(corpus: Corpus) -> None:
     trace = look_forward(QUESTION, corpus, Scripted(["Wrenn"]), FBRag(select=2))
     large = Scripted(["Skerrow"])
     answer(trace, large)
-    asked, checked = (said(turns) for turns, _, _ in large.asked)
+    asked, checked = (said(messages) for messages, _, _ in large.asked)
     assert asked.startswith(checked.split("Question:")[0])
     assert "Proposed answer: Skerrow" in checked
 
@@ -309,8 +309,8 @@ def test_the_prompt_for_an_english_text_or_an_unknown_language_names_none() -> N
 
 
 def test_one_sample_is_one_forward_sample() -> None:
-    assert FBRag(samples=1).plan(9)[1] == "1 forward sample"
-    assert FBRag(samples=2).plan(9)[1] == "2 forward samples"
+    assert FBRag(samples=1).steps(9)[1] == "1 forward sample"
+    assert FBRag(samples=2).steps(9)[1] == "2 forward samples"
 
 
 def test_a_question_without_a_word_of_the_document_is_told(corpus: Corpus) -> None:

@@ -67,8 +67,8 @@ def run(corpus: Corpus, method: FitRag, own: FitRagParts | None = None, answer: 
 
 
 def reduction(trace: Trace) -> Reduction:
-    assert isinstance(trace.state, Reduction)
-    return trace.state
+    assert isinstance(trace.method_state, Reduction)
+    return trace.method_state
 
 
 FILLER = "The brig lay at anchor. Nobody forged the brig. It rained on the brig all day. The anchor was heavy."
@@ -255,7 +255,7 @@ def test_the_plan_names_as_many_chunks_as_are_scored_and_selected() -> None:
     method = FitRag(fit_rag="made", candidates=2, select=4)
     trace = run(corpus_of(TEXTS), method, parts())
     assert (len(reduction(trace).candidates), len(trace.context)) == (4, 4)
-    assert method.plan(len(TEXTS)) == ["4 to score", "4 to select"]
+    assert method.steps(len(TEXTS)) == ["4 to score", "4 to select"]
 
 
 @pytest.mark.parametrize("n_sentences", range(6))

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from fbrag_cli.corpus import Corpus, build_corpus
 from fbrag_cli.documents.document import Content, Document, Extracted
 from fbrag_cli.errors import FbragError
-from fbrag_cli.generation.generator import EmbeddingRows, ModelInfo, Turn
+from fbrag_cli.generation.generator import InputEmbeddings, Message, ModelInfo
 from fbrag_cli.methods.method import Tools
 from fbrag_cli.methods.prompts import Templates
 from fbrag_cli.methods.r2ag.former import R2Former
@@ -80,12 +80,12 @@ def answered(corpus: Corpus, model: Scripted, made: R2Former | None = None, **se
 
 
 def information(trace: Trace) -> RetrievalInformation:
-    assert isinstance(trace.state, RetrievalInformation)
-    return trace.state
+    assert isinstance(trace.method_state, RetrievalInformation)
+    return trace.method_state
 
 
-def asked_of(model: Scripted) -> list[Turn]:
-    return [turn for (turn,), _, _ in model.asked]
+def asked_of(model: Scripted) -> list[Message]:
+    return [message for (message,), _, _ in model.asked]
 
 
 def test_each_chunk_of_the_list_stands_behind_its_row_best_first() -> None:
@@ -93,13 +93,13 @@ def test_each_chunk_of_the_list_stands_behind_its_row_best_first() -> None:
     trace = answered(corpus_of(), model)
     assert trace.selection.ranked[:2] in ((2, 5), (5, 2))
     assert [excerpt.position for excerpt in trace.context] == list(trace.selection.ranked)
-    for turn in asked_of(model):  # the answer, and the check after it
-        parts = turn.parts
-        rows = [i for i, part in enumerate(parts) if isinstance(part, EmbeddingRows)]
+    for message in asked_of(model):  # the answer, and the check after it
+        parts = message.parts
+        rows = [i for i, part in enumerate(parts) if isinstance(part, InputEmbeddings)]
         assert len(rows) == 3
         for n, (i, position) in enumerate(zip(rows, trace.selection.ranked, strict=True)):
             row, words = parts[i], parts[i + 1]
-            assert isinstance(row, EmbeddingRows)
+            assert isinstance(row, InputEmbeddings)
             assert isinstance(words, str)
             np.testing.assert_allclose(row.vectors, [[*information(trace).features[n], 1]], atol=1e-6)
             assert words.strip().startswith(CHUNKS[position])
@@ -110,9 +110,9 @@ def test_each_chunk_of_the_list_stands_behind_its_row_best_first() -> None:
     assert (trace.answer, trace.status, trace.verdict.support) == ("Tobias Wrenn", "answered", 1.0)
 
 
-def parts_before_the_question(turn: Turn) -> tuple[str | EmbeddingRows, ...]:
+def parts_before_the_question(message: Message) -> tuple[str | InputEmbeddings, ...]:
     """All that a prompt begins with, up to the last row."""
-    return turn.parts[:-1]
+    return message.parts[:-1]
 
 
 def test_the_relevance_is_in_the_table_and_in_json() -> None:
@@ -134,8 +134,8 @@ def test_the_relevance_is_in_the_table_and_in_json() -> None:
 def test_a_chunk_alone_has_no_row() -> None:
     model = large()
     trace = answered(corpus_of(CHUNKS[2:3]), model)
-    assert [turn.rows for turn in asked_of(model)] == [(), ()]
-    assert (trace.state, trace.answer) == (None, "Tobias Wrenn")
+    assert [message.embeddings for message in asked_of(model)] == [(), ()]
+    assert (trace.method_state, trace.answer) == (None, "Tobias Wrenn")
 
 
 def test_a_longer_list_than_was_trained_is_cut_with_a_warning() -> None:
@@ -163,8 +163,8 @@ def test_without_a_projection_the_prompts_have_no_rows() -> None:
     made, model = former(), large()
     tensors = {name: tensor for name, tensor in made.tensors.items() if not name.startswith("projection.")}
     trace = answered(corpus_of(), model, replace(made, tensors=tensors))
-    assert [turn.rows for turn in asked_of(model)] == [(), ()]
-    assert not any("similarity" in turn.text for turn in asked_of(model))
+    assert [message.embeddings for message in asked_of(model)] == [(), ()]
+    assert not any("similarity" in message.text for message in asked_of(model))
     assert (information(trace).rows, len(information(trace).relevance)) == (None, 3)
 
 
@@ -185,7 +185,7 @@ def test_the_control_gives_each_chunk_the_features_of_another() -> None:
         (large(), former(words="0"), {}, "another prompt"),
         (large(), former(retriever={"name": "other", "key": "k"}), {}, "for the retriever other"),
         (large("2" * 64), former(), {}, "SHA-256 1111"),
-        (large(None), former(), {}, "a server takes no embedding rows"),
+        (large(None), former(), {}, "a server takes no input embeddings"),
     ],
 )
 def test_what_does_not_fit_is_refused(model: Scripted, made: R2Former, settings: dict[str, Any], said: str) -> None:

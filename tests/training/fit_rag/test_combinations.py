@@ -12,7 +12,7 @@ import pytest
 
 from fbrag_cli.corpus import build_corpus
 from fbrag_cli.documents.document import Content, Document, Extracted
-from fbrag_cli.generation.generator import Call
+from fbrag_cli.generation.generator import CallOptions
 from fbrag_cli.methods.fit_rag.parts import FitRagParts
 from fbrag_cli.training.fit_rag.combinations import KEPT, PREFIXES, Case, combinations, key_of, rows_of, skyline, telling
 from fbrag_cli.training.rows import GoldQuestion
@@ -29,8 +29,8 @@ class ByLength:
 
 
 class Silent(Parrot):
-    def generate(self, turns: Any, n: int, sampling: Any, call: Any) -> Any:
-        found = super().generate(turns, n, sampling, call)
+    def generate(self, messages: Any, n: int, sampling: Any, call: Any) -> Any:
+        found = super().generate(messages, n, sampling, call)
         return replace(found, samples=(replace(found.samples[0], text=""),))
 
 
@@ -48,7 +48,7 @@ PARTS = FitRagParts(scorer=ByLength(), detector=None, model={}, languages=())  #
 
 
 def rows(of: Case, model: Any = None, *, right_alone: bool = False, before: Any = None) -> list[Any]:
-    return list(rows_of(of, PARTS, model or Parrot(), before or {}, Call(), right_alone=right_alone))
+    return list(rows_of(of, PARTS, model or Parrot(), before or {}, CallOptions(), right_alone=right_alone))
 
 
 def test_a_question_for_training_has_prefixes_and_other_combinations() -> None:

@@ -128,9 +128,9 @@ def test_means_times_shares_have_the_expectation_of_the_papers_sums() -> None:
     given = pairs(112, 8, 20)
     values = np.random.default_rng(2).normal(size=len(given))
     batches = Batches(given, range(len(given)), 14, 3)
-    turns = int(np.lcm.reduce([len(own) for own in batches.positions.values()]))
+    messages = int(np.lcm.reduce([len(own) for own in batches.positions.values()]))
     estimates: dict[PairKind, list[float]] = {kind: [] for kind in PairKind}
-    for k in range(turns):
+    for k in range(messages):
         for kind, positions in batches.batch(k).items():
             estimates[kind].append(batches.shares[kind] * float(values[positions].mean()))
     for kind in PairKind:

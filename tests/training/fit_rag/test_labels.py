@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fbrag_cli.errors import FbragError
-from fbrag_cli.generation.generator import Call, Generation, Generations, ModelInfo, Sampling, Turn
+from fbrag_cli.generation.generator import CallOptions, Generation, Generations, Message, ModelInfo, Sampling
 from fbrag_cli.progress import Listener
 from fbrag_cli.training.fit_rag import labels as labelling
 from fbrag_cli.training.fit_rag.labels import split_questions
@@ -67,8 +67,8 @@ class Parrot:
 
     info = ModelInfo("parrot", None, None, 4096)
 
-    def generate(self, turns: tuple[Turn, ...], n: int, sampling: Sampling, call: Call) -> Generations:
-        text = turns[0].text if "passages" in turns[0].text else ""
+    def generate(self, messages: tuple[Message, ...], n: int, sampling: Sampling, options: CallOptions) -> Generations:
+        text = messages[0].text if "passages" in messages[0].text else ""
         return Generations((Generation(text, 1, "stop", 0),), 1, 0, 0.0, 0.0)
 
 
@@ -94,7 +94,7 @@ def test_the_replies_from_a_passage_are_made_one_after_the_other(tmp_path: Path)
 
 
 def test_replies_at_once_are_those_of_one_by_one(tmp_path: Path, fbrag: Run) -> None:
-    """In full precision; rounding of quantised weights depends on the others in a batch."""
+    """In full precision; rounding of quantized weights depends on the others in a batch."""
     rows_file(tmp_path, 3)
     model = Tiny(blocks=2, heads=4, width=64, weights=0.3).write(tmp_path / "tiny.gguf")
     made = {}

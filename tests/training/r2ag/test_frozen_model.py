@@ -1,4 +1,5 @@
-"""The language model in torch: it reads what llama.cpp reads, with embedding rows and with LoRA, and its gradients are right."""
+"""The language model in torch: it reads what llama.cpp reads, with input embeddings and with LoRA, and its gradients are
+right."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ import numpy as np
 import pytest
 
 from fbrag_cli.errors import FbragError
-from fbrag_cli.generation.generator import EmbeddingRows, Turn
+from fbrag_cli.generation.generator import InputEmbeddings, Message
 from fbrag_cli.generation.llama.generator import LlamaGenerator
 from tests.conftest import needs
 
@@ -16,9 +17,9 @@ WORDS = ("Paris", "London", "the", "French")
 WIDTH = 576
 
 
-def turns(rows: np.ndarray) -> tuple[Turn, ...]:
-    asked = Turn.of("user", ("Near:", EmbeddingRows.of(rows), " it was said.\n\nName the capital of France."))
-    return asked, Turn("assistant", "The capital of France is")
+def turns(rows: np.ndarray) -> tuple[Message, ...]:
+    asked = Message.of("user", ("Near:", InputEmbeddings.of(rows), " it was said.\n\nName the capital of France."))
+    return asked, Message("assistant", "The capital of France is")
 
 
 def test_torch_and_llama_cpp_read_the_same(smollm2: Path, tmp_path: Path) -> None:
@@ -39,7 +40,7 @@ def test_torch_and_llama_cpp_read_the_same(smollm2: Path, tmp_path: Path) -> Non
 
     # 1. Foreign rows among a prompt's tokens.
     with LlamaGenerator(smollm2) as generator:
-        plain = generator.choose(turns(rows), WORDS)
+        plain = generator.choice_probabilities(turns(rows), WORDS)
         assert plain[0] > 0.2
         tokens = generator.tokenize(turns(rows))
         assert np.abs(np.subtract(plain, expected(tokens, generator))).sum() < 0.05
@@ -52,7 +53,7 @@ def test_torch_and_llama_cpp_read_the_same(smollm2: Path, tmp_path: Path) -> Non
     path = model.write_lora(tmp_path / "lora.gguf")
     with LlamaGenerator(smollm2) as generator:
         generator.add_adapter(path)
-        tuned = generator.choose(turns(rows), WORDS)
+        tuned = generator.choice_probabilities(turns(rows), WORDS)
         assert np.abs(np.subtract(tuned, plain)).sum() > 0.1
         assert np.abs(np.subtract(tuned, expected(tokens, generator))).sum() < 0.05
         reply = tuple(generator.tokenize_reply("Paris"))

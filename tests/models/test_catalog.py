@@ -1,32 +1,32 @@
-"""The data of the catalogue holds together."""
+"""The data of the catalog holds together."""
 
 from __future__ import annotations
 
 import re
 
 from fbrag_cli.models.advice import pair_bytes
-from fbrag_cli.models.catalogue import load_catalogue
+from fbrag_cli.models.catalog import load_catalog
 from fbrag_cli.models.hub import HubSource
 from fbrag_cli.models.wheels import WheelSource
 
 
 def test_every_model_can_be_had_and_checked() -> None:
-    catalogue = load_catalogue()
-    assert {catalogue.default_small, catalogue.default_large} <= catalogue.models.keys()
-    for name, entry in catalogue.models.items():
+    catalog = load_catalog()
+    assert {catalog.default_small, catalog.default_large} <= catalog.models.keys()
+    for name, entry in catalog.models.items():
         assert name == entry.id == entry.id.casefold()
         assert entry.file.endswith(".gguf")
         assert re.fullmatch("[0-9a-f]{64}", entry.sha256)
         assert entry.sources
-    files = [entry.file for entry in catalogue.models.values()]
+    files = [entry.file for entry in catalog.models.values()]
     assert len(set(files)) == len(files)
 
 
 def test_pairs_need_more_and_more_memory_and_their_kv_cells_are_known() -> None:
-    catalogue = load_catalogue()
-    needs = [pair_bytes(pair) for pair in (catalogue.default, *catalogue.pairs)]
+    catalog = load_catalog()
+    needs = [pair_bytes(pair) for pair in (catalog.default, *catalog.pairs)]
     assert needs == sorted(needs)
-    assert all(entry.kv_bytes for entry in catalogue.models.values())
+    assert all(entry.kv_bytes for entry in catalog.models.values())
 
 
 def test_hybrids_have_cells_in_every_fourth_layer_and_a_state_in_the_others() -> None:
@@ -39,7 +39,7 @@ def test_hybrids_have_cells_in_every_fourth_layer_and_a_state_in_the_others() ->
         "qwen3.6-35b-a3b": (40, 2, 4096),
         "qwen3.8-27b": (64, 4, 6144),
     }
-    models = load_catalogue().models
+    models = load_catalog().models
     assert {name for name, entry in models.items() if entry.state_bytes} == layers.keys()
     for name, (n_layers, heads, channels) in layers.items():
         assert models[name].kv_bytes == n_layers // 4 * heads * 256 * 2 * 2
@@ -47,33 +47,33 @@ def test_hybrids_have_cells_in_every_fourth_layer_and_a_state_in_the_others() ->
 
 
 def test_a_replaced_model_names_one_of_today_and_is_in_no_pair() -> None:
-    catalogue = load_catalogue()
-    replaced = {entry.id: entry.replaced_by for entry in catalogue.models.values() if entry.replaced_by}
+    catalog = load_catalog()
+    replaced = {entry.id: entry.replaced_by for entry in catalog.models.values() if entry.replaced_by}
     assert replaced
-    assert all(not catalogue.models[newer].replaced_by for newer in replaced.values())
-    assert not any(entry.replaced_by for pair in (catalogue.default, *catalogue.pairs) for entry in pair.models)
+    assert all(not catalog.models[newer].replaced_by for newer in replaced.values())
+    assert not any(entry.replaced_by for pair in (catalog.default, *catalog.pairs) for entry in pair.models)
 
 
 def test_the_wheels_of_a_model_add_up_to_it() -> None:
-    catalogue = load_catalogue()
-    from_index = {entry.id for entry in catalogue.models.values() if any(isinstance(each, WheelSource) for each in entry.sources)}
+    catalog = load_catalog()
+    from_index = {entry.id for entry in catalog.models.values() if any(isinstance(each, WheelSource) for each in entry.sources)}
     assert from_index == {"smollm2-135m", "qwen2.5-coder-0.5b", "qwen2.5-coder-1.5b"}
     for name in from_index:
-        entry = catalogue.models[name]
+        entry = catalog.models[name]
         (wheels,) = (source for source in entry.sources if isinstance(source, WheelSource))
         assert sum(part.bytes for part in wheels.parts) == entry.bytes
         assert len({part.wheel for part in wheels.parts}) == len(wheels.parts)
 
 
 def test_every_hub_file_is_pinned_to_a_commit() -> None:
-    sources = [source for entry in load_catalogue().models.values() for source in entry.sources]
+    sources = [source for entry in load_catalog().models.values() for source in entry.sources]
     for hub in (source for source in sources if isinstance(source, HubSource)):
         assert re.fullmatch("[0-9a-f]{40}", hub.revision), hub
 
 
 def test_a_model_is_found_by_its_name_in_any_case_and_by_its_file() -> None:
-    catalogue = load_catalogue()
-    smollm2 = catalogue.models["smollm2-135m"]
-    assert catalogue.find("SmolLM2-135M") is smollm2
-    assert catalogue.find("SmolLM2-135M-Instruct.Q4_1.gguf") is smollm2
-    assert catalogue.find("smollm2") is None
+    catalog = load_catalog()
+    smollm2 = catalog.models["smollm2-135m"]
+    assert catalog.find("SmolLM2-135M") is smollm2
+    assert catalog.find("SmolLM2-135M-Instruct.Q4_1.gguf") is smollm2
+    assert catalog.find("smollm2") is None

@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from fbrag_cli.storage.files import on_disk
+
 if TYPE_CHECKING:
     from platformdirs.api import PlatformDirsABC
 
@@ -50,7 +52,7 @@ def is_nowhere(folder: Path) -> bool:
 def _chosen(variable: str) -> Path | None:
     if not (value := os.environ.get(variable)):
         return None
-    path = Path(os.path.expanduser(value))
+    path = Path(on_disk(os.path.expanduser(value)))
     try:
         return path.absolute()
     except OSError:  # a relative path, and the working folder was deleted: it cannot exist

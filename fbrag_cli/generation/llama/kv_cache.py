@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.llama.context import Context, fits_in_half, has_states
-from fbrag_cli.generation.llama.embedding_rows import check_reading
+from fbrag_cli.generation.llama.input_embeddings import check_reading
 from fbrag_cli.generation.llama.weights import Weights
 
 _STEP = 256  # llama.cpp makes contexts of multiples of it
@@ -30,24 +30,24 @@ _MOST_SEQUENCES = 256  # of a context: LLAMA_MAX_SEQ
 
 
 @dataclass(frozen=True, slots=True)
-class Need:
-    """What a call needs: its prompt, and `n_samples` samples of up to `max_tokens` tokens, and of `thought_tokens` before them.
+class PromptRequest:
+    """What a call needs: its prompt, and `n_samples` samples of up to `max_tokens` tokens, and of `reasoning_tokens` before them.
 
-    vectors: the embedding rows of the prompt, by the negative numbers that stand for them among the tokens. marks: where later
-    prompts may part from it, as numbers of tokens, in order; only a model with a state is read up to them.
+    vectors: the input embeddings of the prompt, by the negative numbers that stand for them among the tokens. branch_points:
+    where later prompts may part from it, as numbers of tokens, in order; only a model with a state is read up to them.
     """
 
     tokens: list[int]
     n_samples: int
     max_tokens: int
     vectors: Mapping[int, NDArray[np.float32]] = field(default_factory=dict)
-    thought_tokens: int = 0
-    marks: tuple[int, ...] = ()
+    reasoning_tokens: int = 0
+    branch_points: tuple[int, ...] = ()
 
     @property
     def n_written(self) -> int:
         """The most tokens of all samples."""
-        return self.n_samples * (self.max_tokens + self.thought_tokens)
+        return self.n_samples * (self.max_tokens + self.reasoning_tokens)
 
     @property
     def n_cells(self) -> int:
@@ -60,7 +60,7 @@ class Prompt:
 
     tokens: token ids of the whole prompt. n_read: number of them that are in the context. cells: a number for each token; prompts
     that share a cell share its number. sequences: one for each sample, the first of them the prompt's own. n_reserved: number of
-    cells set aside for the samples, while `live`. marks: those of its `Need`.
+    cells set aside for the samples, while `live`. branch_points: those of its `PromptRequest`.
     """
 
     tokens: list[int]
@@ -69,15 +69,15 @@ class Prompt:
     sequences: list[int]
     n_reserved: int
     live: bool = True
-    marks: tuple[int, ...] = ()
+    branch_points: tuple[int, ...] = ()
 
     @property
     def next_stop(self) -> int:
         """How far it is read before something is done with it: up to its next mark, or its end."""
-        return next((mark for mark in self.marks if mark > self.n_read), len(self.tokens))
+        return next((mark for mark in self.branch_points if mark > self.n_read), len(self.tokens))
 
 
-class Prompts:
+class PromptCache:
     """The prompts of one model, in a context that is made when it is first needed and enlarged when it is too small.
 
     weights: the model, which must outlive its prompts. name: name of the model, for errors. limit: number of tokens that the
@@ -98,7 +98,7 @@ class Prompts:
         self.at_once = 1
         self.context: Context | None = None
 
-    def check(self, need: Need) -> None:
+    def check(self, need: PromptRequest) -> None:
         """Raise FbragError `prompt_too_long`, with both numbers, for a call that the model cannot take."""
         if need.n_cells > self._limit:
             raise FbragError(
@@ -108,12 +108,12 @@ class Prompts:
                 "read less (--recall, --select, --budget; no --more), take fewer samples, or a model with a longer context",
             )
 
-    def admit(self, need: Need) -> Prompt | None:
+    def admit(self, need: PromptRequest) -> Prompt | None:
         """Make a call's prompt one of the context, as far as another begins alike (all but the last token, which has to be read
         for its logits). Return None where a running call has to end first.
 
         Raises FbragError `out_of_memory` where the context cannot be made, what `check_reading` raises where a prompt has
-        embedding rows, and the error of a cancellation.
+        input embeddings, and the error of a cancellation.
         """
         if need.vectors and not self._reads_rows:
             check_reading(self._weights, self._name)
@@ -135,7 +135,7 @@ class Prompts:
             prompt = self._continued(source, n_shared)
         else:
             prompt = self._begun(source, n_shared)
-        prompt.tokens, prompt.marks, prompt.n_reserved = need.tokens, need.marks, need.n_written
+        prompt.tokens, prompt.branch_points, prompt.n_reserved = need.tokens, need.branch_points, need.n_written
         prompt.cells += [next(self._numbers) for _ in range(len(need.tokens) - n_shared)]
         while len(prompt.sequences) < need.n_samples:
             prompt.sequences.append(self._free_sequence(prompt.sequences))
@@ -145,7 +145,7 @@ class Prompts:
     def note_read(self, prompt: Prompt, n_tokens: int) -> None:
         """Note that more tokens of a prompt have been read. At a mark, keep a copy for the prompts that part from it there."""
         prompt.n_read += n_tokens
-        if prompt.n_read not in prompt.marks or not self._n_copies:
+        if prompt.n_read not in prompt.branch_points or not self._n_copies:
             return
         kept = [each for each in self._held if not each.live]
         if len(kept) >= self._n_copies:
@@ -191,7 +191,7 @@ class Prompts:
 
     # -- a prompt's beginning --------------------------------------------------------------------------------------------
 
-    def _nearest(self, need: Need) -> tuple[Prompt | None, int]:
+    def _nearest(self, need: PromptRequest) -> tuple[Prompt | None, int]:
         """Return the prompt with the longest beginning that `need` has too and that can be shared, the least recently used of
         several, and the length of that beginning."""
         if not self._held:
@@ -222,7 +222,7 @@ class Prompts:
 
     # -- room ------------------------------------------------------------------------------------------------------------
 
-    def _fits(self, need: Need, beside: Iterable[Prompt], shared: Sequence[int]) -> bool:
+    def _fits(self, need: PromptRequest, beside: Iterable[Prompt], shared: Sequence[int]) -> bool:
         """Return whether there is room for a call beside other prompts, when it begins with the cells `shared`."""
         others = list(beside)
         used = set(shared).union(*(each.cells for each in others))
@@ -236,13 +236,13 @@ class Prompts:
         used = {*taken, *chain.from_iterable(each.sequences for each in self._held)}
         return next(each for each in range(self.opened.n_sequences) if each not in used)
 
-    def _is_small_for(self, need: Need) -> bool:
+    def _is_small_for(self, need: PromptRequest) -> bool:
         if self.context is None:
             return True
         n = min(self.at_once, self._most)
         return need.n_cells * n > self.context.n_cells or self._n_sequences(n, need) > self.context.n_sequences
 
-    def _enlarge(self, need: Need) -> None:
+    def _enlarge(self, need: PromptRequest) -> None:
         """Replace the context by one that is large enough for as many such calls as may run at once, or for fewer where memory
         is short. Of its prompts, the beginning of this one is taken over."""
         source, n_shared = self._nearest(need)
@@ -261,7 +261,7 @@ class Prompts:
             numbers = [next(self._numbers) for _ in range(n_shared)]
             self._held.append(Prompt(need.tokens[:n_shared], n_shared, numbers, [0], 0, live=False))
 
-    def _made(self, n: int, n_cells: int, need: Need, least: tuple[int, int]) -> Context:
+    def _made(self, n: int, n_cells: int, need: PromptRequest, least: tuple[int, int]) -> Context:
         """Return a context for `n` calls of `n_cells` cells each, or where there is no memory for them for fewer, and for one
         without copies of states."""
         try:
@@ -276,7 +276,7 @@ class Prompts:
             self._most = n
         return context
 
-    def _n_sequences(self, n: int, need: Need) -> int:
+    def _n_sequences(self, n: int, need: PromptRequest) -> int:
         """Return the number of sequences that `n` such calls need, at most that of a context."""
         least = 1 if n == 1 else _SAMPLES_WITH_STATES if self.has_states else _SAMPLES
         return min(n * max(need.n_samples, least) + self._n_copies, _MOST_SEQUENCES)

@@ -1,11 +1,11 @@
-"""Embedding rows in a prompt: which models take them, and the check that a model reads a row as it reads a token."""
+"""Input embeddings in a prompt: which models take them, and the check that a model reads a row as it reads a token."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from fbrag_cli.errors import FbragError
-from fbrag_cli.generation.generator import EmbeddingRows
+from fbrag_cli.generation.generator import InputEmbeddings
 from fbrag_cli.generation.llama.context import BatchToken, Context
 from fbrag_cli.generation.llama.machine import gpus, metadata
 from fbrag_cli.generation.llama.weights import Weights
@@ -16,21 +16,21 @@ _N_PROBED = 32
 _TOLERANCE_ON_GPU = 1e-2  # in a logit
 
 
-def takes_rows(weights: Weights) -> bool:
-    """Return whether a model is of an architecture that takes embedding rows."""
+def takes_input_embeddings(weights: Weights) -> bool:
+    """Return whether a model is of an architecture that takes input embeddings."""
     return _architecture(weights) in _ARCHITECTURES
 
 
-def check_taken(rows: EmbeddingRows, weights: Weights, name: str) -> None:
-    """Raise FbragError `usage` where a model does not take embedding rows, or takes rows of another width.
+def check_input_embeddings(rows: InputEmbeddings, weights: Weights, name: str) -> None:
+    """Raise FbragError `usage` where a model does not take input embeddings, or takes rows of another width.
 
     name: name of the model, for the error.
     """
-    if not takes_rows(weights):
-        what = f"{name} is of the architecture {_architecture(weights)!r}, which takes no embedding rows in a prompt"
+    if not takes_input_embeddings(weights):
+        what = f"{name} is of the architecture {_architecture(weights)!r}, which takes no input embeddings in a prompt"
         raise FbragError("usage", what, f"use a model of {', '.join(_ARCHITECTURES)}")
     if rows.width != weights.token_table.width:
-        what = f"{name} takes embedding rows of {weights.token_table.width} numbers, and these have {rows.width}"
+        what = f"{name} takes input embeddings of {weights.token_table.width} numbers, and these have {rows.width}"
         raise FbragError("usage", what, "use the model that they were made for")
 
 

@@ -1,4 +1,4 @@
-"""The catalogue of named models, with their sizes, checksums and sources. The data is catalogue.json."""
+"""The catalog of named models, with their sizes, checksums and sources. The data is catalog.json."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fbrag_cli.models.wheels import WheelPart, WheelSource
 
 @dataclass(frozen=True, slots=True)
 class ModelEntry:
-    """A model of the catalogue.
+    """A model of the catalog.
 
     file: name of its file in a store. bytes, sha256: size and SHA-256 (hex) of that file. context: longest context in tokens.
     parameters, active_parameters: number of its parameters ("35B"), and of those that read a token ("3B"); "" for all.
@@ -34,7 +34,7 @@ class ModelEntry:
     context: int
     architecture: str
     parameters: str
-    licence: str
+    license: str
     sources: tuple[ModelSource, ...]
     kv_bytes: int = 0
     state_bytes: int = 0
@@ -69,7 +69,7 @@ class Pair:
 
 
 @dataclass(frozen=True, slots=True)
-class Catalogue:
+class Catalog:
     """All models by id, in the order of lists.
 
     default_small, default_large: ids of the default pair, perhaps the same. pairs: pairs that need more memory than the default,
@@ -91,13 +91,13 @@ class Catalogue:
 
 
 @cache
-def load_catalogue() -> Catalogue:
-    """Return the catalogue of the package."""
-    data = json.loads(Path(__file__).with_name("catalogue.json").read_text(encoding="utf-8"))
+def load_catalog() -> Catalog:
+    """Return the catalog of the package."""
+    data = json.loads(Path(__file__).with_name("catalog.json").read_text(encoding="utf-8"))
     entries = [ModelEntry(**each | {"sources": tuple(map(_source, each["sources"]))}) for each in data["models"]]
     models = {entry.id: entry for entry in entries}
     pairs = tuple(Pair(models[each["small"]], models[each["large"]], each.get("only", "")) for each in data["pairs"])
-    return Catalogue(MappingProxyType(models), data["defaults"]["small"], data["defaults"]["large"], pairs)
+    return Catalog(MappingProxyType(models), data["defaults"]["small"], data["defaults"]["large"], pairs)
 
 
 def _source(data: dict[str, Any]) -> ModelSource:

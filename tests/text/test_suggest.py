@@ -1,4 +1,4 @@
-from fbrag_cli.text.near import closest, suggestion
+from fbrag_cli.text.suggest import closest, suggestion
 
 
 def test_a_misspelled_name_suggests_the_name_that_is_most_like_it() -> None:

@@ -1,7 +1,8 @@
 """What a model thinks before it answers, although it was told not to: it is no part of the answer.
 
-A thought is recognised by the marks that the model's chat template knows (`marks_of`), and only at the beginning of a reply, in
-what the model itself wrote: the same text within an answer, or in a document, is text. `Thoughts` reads a reply piece by piece.
+A thought is recognised by the marks that the model's chat template knows (`reasoning_tags_of`), and only at the beginning of a
+reply, in what the model itself wrote: the same text within an answer, or in a document, is text. `ReasoningParser` reads a reply
+piece by piece.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ MOST_TOKENS = 256
 
 #: Most tokens of a thought behind a server, beyond those of the answer. Nobody can end a thought there, and one that is cut is
 #: no answer. Thoughts on a question that a text answers are mostly shorter.
-MOST_TOKENS_OF_A_SERVER = 1024
+MOST_SERVER_TOKENS = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Marks:
+class ReasoningTags:
     """How a model marks its thoughts.
 
     opening, closing: text before and after a thought. end: what ends a thought that the model does not end itself. frame: text
@@ -42,7 +43,7 @@ class Marks:
             return self.closing
         return f"{self.opening}\n{self.end}" if self.end.startswith("\n") else self.opening + self.end
 
-    def spelled(self, spell: Callable[[str], str]) -> Marks:
+    def spelled(self, spell: Callable[[str], str]) -> ReasoningTags:
         """Return the marks with their texts as `spell` gives them."""
         return replace(self, opening=spell(self.opening), closing=spell(self.closing))
 
@@ -50,28 +51,30 @@ class Marks:
 _TAG = re.compile(r"</((?:\w+:)?(?:think|thinking|thought|reasoning)(?::\w+)?)>")  # </think>, </seed:think>, </think:opensource>
 _FRAME = re.compile(r"<(response|answer)>")  # Granite, Hunyuan
 _OTHERS = (
-    Marks("[THINK]", "[/THINK]", "[/THINK]"),  # Mistral
-    Marks("<|channel>thought", "<channel|>", "<channel|>"),  # Gemma 4
+    ReasoningTags("[THINK]", "[/THINK]", "[/THINK]"),  # Mistral
+    ReasoningTags("<|channel>thought", "<channel|>", "<channel|>"),  # Gemma 4
     # gpt-oss writes messages to channels. All are thoughts but the one to the channel "final".
-    Marks("<|channel|>", "<|channel|>final<|message|>", "<|end|><|start|>assistant<|channel|>final<|message|>"),
-    Marks("<|START_THINKING|>", "<|END_THINKING|>", "<|END_THINKING|>"),  # Command
-    Marks("<|inner_prefix|>", "<|inner_suffix|>", "<|inner_suffix|>"),  # Apertus
-    Marks("<|think|>", "<|begin|>assistant<|content|>", "<|end|><|begin|>assistant<|content|>"),  # Solar
-    Marks("Here are my reasoning steps:", "[BEGIN FINAL RESPONSE]", "\n[BEGIN FINAL RESPONSE]\n", ("", "[END FINAL RESPONSE]")),
-    Marks("<|open|>think<|sep|>", "<|open|>response<|sep|>", "<|close|>think<|sep|><|open|>response<|sep|>"),  # Kimi K3
+    ReasoningTags("<|channel|>", "<|channel|>final<|message|>", "<|end|><|start|>assistant<|channel|>final<|message|>"),
+    ReasoningTags("<|START_THINKING|>", "<|END_THINKING|>", "<|END_THINKING|>"),  # Command
+    ReasoningTags("<|inner_prefix|>", "<|inner_suffix|>", "<|inner_suffix|>"),  # Apertus
+    ReasoningTags("<|think|>", "<|begin|>assistant<|content|>", "<|end|><|begin|>assistant<|content|>"),  # Solar
+    ReasoningTags(
+        "Here are my reasoning steps:", "[BEGIN FINAL RESPONSE]", "\n[BEGIN FINAL RESPONSE]\n", ("", "[END FINAL RESPONSE]")
+    ),
+    ReasoningTags("<|open|>think<|sep|>", "<|open|>response<|sep|>", "<|close|>think<|sep|><|open|>response<|sep|>"),  # Kimi K3
 )
 
 
-def tag(name: str, frame: tuple[str, str] = ("", "")) -> Marks:
+def tags_named(name: str, frame: tuple[str, str] = ("", "")) -> ReasoningTags:
     """Return the marks of a model that writes a thought as <name>…</name>, as most do."""
-    return Marks(f"<{name}>", f"</{name}>", f"\n</{name}>\n\n", frame)
+    return ReasoningTags(f"<{name}>", f"</{name}>", f"\n</{name}>\n\n", frame)
 
 
 #: What a server may leave in a reply: it knows the model's template, but not always what its marks mean.
-COMMON = (tag("think"), tag("thinking"), tag("seed:think"), *_OTHERS[:4])
+COMMON_TAGS = (tags_named("think"), tags_named("thinking"), tags_named("seed:think"), *_OTHERS[:4])
 
 
-def marks_of(template: str) -> Marks | None:
+def reasoning_tags_of(template: str) -> ReasoningTags | None:
     """Return the marks that a chat template knows, by its source and what it renders; None where it knows none."""
     for marks in _OTHERS:
         if marks.closing in template:
@@ -79,14 +82,14 @@ def marks_of(template: str) -> Marks | None:
     if not (found := _TAG.search(template)):
         return None
     frame = _FRAME.search(template)
-    return tag(found[1], (f"<{frame[1]}>", f"</{frame[1]}>") if frame else ("", ""))
+    return tags_named(found[1], (f"<{frame[1]}>", f"</{frame[1]}>") if frame else ("", ""))
 
 
 #: Settings of a chat template that let a model think.
-FOR_THOUGHTS: dict[str, object] = {"enable_thinking": True, "thinking": True, "reasoning": True}
+REASONING_SETTINGS: dict[str, object] = {"enable_thinking": True, "thinking": True, "reasoning": True}
 
 
-def settings_against(source: str) -> list[dict[str, object]]:
+def settings_without_reasoning(source: str) -> list[dict[str, object]]:
     """Return what is tried, one after the other, to tell a chat template that the model shall not think.
 
     Templates raise an error for a value that they do not know.
@@ -99,19 +102,19 @@ def settings_against(source: str) -> list[dict[str, object]]:
 
 def check_answered(name: str, samples: Sequence[Generation], max_tokens: int) -> None:
     """Raise FbragError `no_answer` where all samples of a model are thoughts alone. max_tokens: limit of a sample."""
-    if all(sample.thought_tokens and not sample.text.strip() for sample in samples):
+    if all(sample.reasoning_tokens and not sample.text.strip() for sample in samples):
         what = f"{name} only thinks: it wrote no answer within {max_tokens:,} tokens"
         raise FbragError("no_answer", what, "use a model that answers at once, or raise --max-tokens")
 
 
-class Thoughts:
+class ReasoningParser:
     """Reads a reply piece by piece, and parts what its model thinks from what it says.
 
     known: the marks that may come. inside: the marks of the thought that is being written; None outside of one. n_pieces: number
     of pieces of thoughts, their marks included; a thought of nothing is none. A piece is mostly a token.
     """
 
-    def __init__(self, known: Sequence[Marks] = (), inside: Marks | None = None) -> None:
+    def __init__(self, known: Sequence[ReasoningTags] = (), inside: ReasoningTags | None = None) -> None:
         self.inside = inside
         self.n_pieces = 0
         self._n_earlier = 0  # pieces of earlier thoughts
@@ -159,7 +162,7 @@ class Thoughts:
             self._held = self._held if self._blank else head
         return bool(passed)
 
-    def _pass(self, rest: str, marks: Marks, *, inside: bool) -> None:
+    def _pass(self, rest: str, marks: ReasoningTags, *, inside: bool) -> None:
         self.inside = marks if inside else None
         self._held, self._n_held, self._blank = rest, 0, False
         self._ending = "" if inside else marks.frame[1]

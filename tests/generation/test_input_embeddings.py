@@ -1,4 +1,4 @@
-"""Embedding rows in a prompt, with the real 135M model: a token's own row is the token, and another row is not."""
+"""Input embeddings in a prompt, with the real 135M model: a token's own row is the token, and another row is not."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from numpy.typing import NDArray
 
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.cached import CachedGenerator, Replies
-from fbrag_cli.generation.generator import QUIET, EmbeddingRows, Generations, Sampling, Turn
-from fbrag_cli.generation.llama import embedding_rows
-from fbrag_cli.generation.llama.embedding_rows import _difference
+from fbrag_cli.generation.generator import QUIET, Generations, InputEmbeddings, Message, Sampling
+from fbrag_cli.generation.llama import input_embeddings
 from fbrag_cli.generation.llama.generator import LlamaGenerator
-from fbrag_cli.generation.llama.prompts import Need
+from fbrag_cli.generation.llama.input_embeddings import _difference
+from fbrag_cli.generation.llama.kv_cache import PromptRequest
 from fbrag_cli.generation.llama.weights import Loading, TokenTable, Weights
-from fbrag_cli.methods.r2ag.method import list_support_turns, list_turns
-from fbrag_cli.models.catalogue import load_catalogue
+from fbrag_cli.methods.r2ag.method import list_messages, list_support_messages
+from fbrag_cli.models.catalog import load_catalog
 from fbrag_cli.models.store import locate
 from fbrag_cli.storage.cache import Cache
-from fbrag_cli.storage.places import models_dir
+from fbrag_cli.storage.paths import models_dir
 from tests.generation.tiny_gguf import Tiny
 
 LOG = "The lighthouse keeper Anna wrote in her log that the brig Meridian had passed at noon with a torn sail. "
@@ -35,39 +35,39 @@ DRAWN = Sampling(16, seed=3)
 @pytest.fixture(params=["smollm2-135m", "qwen2.5-coder-0.5b"], scope="module")
 def one(request: pytest.FixtureRequest, smollm2: Path) -> Iterator[LlamaGenerator]:
     """A model with tied weights in 8 bits, and one with a table in 5 bits, if its file is there."""
-    path = smollm2 if request.param == "smollm2-135m" else locate(request.param, models_dir(), load_catalogue())
+    path = smollm2 if request.param == "smollm2-135m" else locate(request.param, models_dir(), load_catalog())
     if path is None:
         pytest.skip(f"no file of {request.param}")
     with LlamaGenerator(path) as loaded:
         yield loaded
 
 
-def own_row(generator: LlamaGenerator, token: int) -> EmbeddingRows:
-    return EmbeddingRows.of(generator._weights.token_table.rows([token]))
+def own_row(generator: LlamaGenerator, token: int) -> InputEmbeddings:
+    return InputEmbeddings.of(generator._weights.token_table.rows([token]))
 
 
-def foreign(seed: int, width: int = 576, n: int = 1) -> EmbeddingRows:
-    return EmbeddingRows.of(np.random.default_rng(seed).normal(0, 0.13, (n, width)).astype(np.float32))
+def foreign(seed: int, width: int = 576, n: int = 1) -> InputEmbeddings:
+    return InputEmbeddings.of(np.random.default_rng(seed).normal(0, 0.13, (n, width)).astype(np.float32))
 
 
-def logits(generator: LlamaGenerator, need: Need) -> NDArray[np.float32]:
+def logits(generator: LlamaGenerator, need: PromptRequest) -> NDArray[np.float32]:
     found = generator._run(need, None, QUIET).logits
     assert found is not None
     return found
 
 
-def twins(generator: LlamaGenerator, turns: Sequence[Turn]) -> tuple[Need, Need]:
+def twins(generator: LlamaGenerator, messages: Sequence[Message]) -> tuple[PromptRequest, PromptRequest]:
     """A prompt as tokens, and the same prompt with a token's own row in the place of every 30th."""
-    tokens = generator.tokenize(turns)
+    tokens = generator.tokenize(messages)
     rows = {at: own_row(generator, tokens[at]) for at in range(29, len(tokens) - 1, 30)}
     mixed = [rows[at].ids[0] if at in rows else token for at, token in enumerate(tokens)]
     vectors = {row.ids[0]: row.vectors[0] for row in rows.values()}
-    return Need(tokens, 1, 2000), Need(mixed, 1, 2000, vectors)
+    return PromptRequest(tokens, 1, 2000), PromptRequest(mixed, 1, 2000, vectors)
 
 
-def equal_as_rows(generator: LlamaGenerator, turns: Sequence[Turn]) -> int:
+def equal_as_rows(generator: LlamaGenerator, messages: Sequence[Message]) -> int:
     """Compare the logits of `twins`, each in an empty context: sums are in the order of the cells. Return the tokens."""
-    as_tokens, as_rows = twins(generator, turns)
+    as_tokens, as_rows = twins(generator, messages)
     found = []
     for need in (as_tokens, as_rows):
         generator._prompts.close()
@@ -78,31 +78,31 @@ def equal_as_rows(generator: LlamaGenerator, turns: Sequence[Turn]) -> int:
 
 
 def test_a_token_s_own_row_in_its_place_gives_equal_logits_to_the_bit(one: LlamaGenerator) -> None:
-    equal_as_rows(one, list_turns(TEXTS, QUESTION, None))
+    equal_as_rows(one, list_messages(TEXTS, QUESTION, None))
 
 
 def test_a_prompt_of_several_batches_gives_equal_logits_to_the_bit(tmp_path: Path) -> None:
     with LlamaGenerator(Tiny(blocks=2, heads=4, width=64, weights=0.3).write(tmp_path / "tiny.gguf")) as tiny:
-        assert equal_as_rows(tiny, list_turns(TEXTS * 2, QUESTION, None)) > 1024
+        assert equal_as_rows(tiny, list_messages(TEXTS * 2, QUESTION, None)) > 1024
 
 
 def test_a_token_s_own_row_leaves_the_reply(generator: LlamaGenerator) -> None:
     """Of a token that stands alone between the rows: words are not merged across them."""
     comma = generator._weights.tokens_of(",")
     assert len(comma) == 1
-    asked = (Turn.of("user", [LOG, own_row(generator, comma[0]), " which ship passed?"]),)
+    asked = (Message.of("user", [LOG, own_row(generator, comma[0]), " which ship passed?"]),)
     tokens = [comma[0] if token < 0 else token for token in generator.tokenize(asked)]
     reply = generator.generate(asked, 1, GREEDY)
     assert reply.prompt_tokens == len(tokens)
-    from_tokens = generator._run(Need(tokens, 1, 24), GREEDY, QUIET).samples[0].generation()
+    from_tokens = generator._run(PromptRequest(tokens, 1, 24), GREEDY, QUIET).samples[0].generation()
     assert reply.samples[0].text == from_tokens.text != ""
 
 
 def test_a_foreign_row_changes_the_logits_and_two_of_them_are_told_apart(generator: LlamaGenerator) -> None:
     """Also by the prefix that is cached: the second call must not go on from the first one's row."""
     before, after = [LOG, " similarity:"], [f" {LOG}{QUESTION}"]
-    asked = [(Turn.of("user", [*before, row, *after]),) for row in (foreign(1), foreign(2), foreign(1))]
-    plain = (Turn.of("user", [*before, *after]),)
+    asked = [(Message.of("user", [*before, row, *after]),) for row in (foreign(1), foreign(2), foreign(1))]
+    plain = (Message.of("user", [*before, *after]),)
     found = [logits(generator, generator._need(each, 1, 1)) for each in (plain, *asked)]
     assert np.abs(found[0] - found[1]).max() > 0.1
     assert np.abs(found[1] - found[2]).max() > 0.1
@@ -116,7 +116,7 @@ def test_a_foreign_row_changes_the_logits_and_two_of_them_are_told_apart(generat
 def test_a_prompt_with_rows_read_after_a_shared_prefix_equals_it_read_whole(generator: LlamaGenerator) -> None:
     """And to the bit the prompt of tokens that is read in the same pieces."""
     rows = [foreign(i) for i in range(3)]
-    answer, check = list_turns(TEXTS, QUESTION, rows), list_support_turns(TEXTS, QUESTION, "The Meridian, at noon.", rows)
+    answer, check = list_messages(TEXTS, QUESTION, rows), list_support_messages(TEXTS, QUESTION, "The Meridian, at noon.", rows)
     generator._prompts.close()
     whole = generator.generate(check, 1, GREEDY)
     generator._prompts.close()
@@ -126,16 +126,16 @@ def test_a_prompt_with_rows_read_after_a_shared_prefix_equals_it_read_whole(gene
     assert after.cached_tokens > read.prompt_tokens - 60 > 60
     assert after.samples == whole.samples
 
-    plain = list_turns(TEXTS, QUESTION, None), list_support_turns(TEXTS, QUESTION, "The Meridian, at noon.", None)
+    plain = list_messages(TEXTS, QUESTION, None), list_support_messages(TEXTS, QUESTION, "The Meridian, at noon.", None)
     pieces = []
     for which in (0, 1):
         generator._prompts.close()
-        pieces.append([logits(generator, twins(generator, turns)[which]) for turns in plain])
+        pieces.append([logits(generator, twins(generator, messages)[which]) for messages in plain])
     assert all(np.array_equal(tokens, rows) for tokens, rows in zip(*pieces, strict=True))
 
 
 def test_several_samples_from_a_prompt_with_rows(generator: LlamaGenerator) -> None:
-    asked = list_turns(TEXTS, QUESTION, [foreign(i) for i in range(3)])
+    asked = list_messages(TEXTS, QUESTION, [foreign(i) for i in range(3)])
     many = generator.generate(asked, 4, DRAWN)
     assert len({sample.text for sample in many.samples}) > 1
     first_tokens = generator.generate(asked, 4, Sampling(1, seed=3)).samples
@@ -148,8 +148,8 @@ def test_calls_with_and_without_rows_run_in_common_batches(tmp_path: Path) -> No
     from concurrent.futures import ThreadPoolExecutor
 
     path = Tiny(blocks=2, heads=4, width=64, weights=0.3).write(tmp_path / "tiny.gguf")
-    asked = [(Turn.of("user", [LOG[:40], foreign(i, 64), f" {i} {LOG}"]),) for i in range(4)]
-    asked += [(Turn("user", f"{i} {LOG}"),) for i in range(4)]
+    asked = [(Message.of("user", [LOG[:40], foreign(i, 64), f" {i} {LOG}"]),) for i in range(4)]
+    asked += [(Message("user", f"{i} {LOG}"),) for i in range(4)]
     with LlamaGenerator(path, Loading(threads=1)) as single:
         alone = [single.generate(each, 2, Sampling(12)).samples for each in asked]
     with LlamaGenerator(path, Loading(threads=1)) as shared, ThreadPoolExecutor(8) as pool:
@@ -160,16 +160,16 @@ def test_calls_with_and_without_rows_run_in_common_batches(tmp_path: Path) -> No
 
 
 def test_a_prompt_of_rows_is_counted_and_shown(generator: LlamaGenerator) -> None:
-    asked = (Turn.of("user", ["x", foreign(0, n=3), "y"]),)
-    plain = (Turn("user", "x"), Turn("user", "y"))
-    assert len(generator.tokenize(asked)) == len(generator.tokenize((Turn("user", "x"),))) + 3 + 1
-    assert "x⟨row⟩⟨row⟩⟨row⟩y" in generator.written(asked)
-    assert "⟨row⟩" not in generator.written(plain)
+    asked = (Message.of("user", ["x", foreign(0, n=3), "y"]),)
+    plain = (Message("user", "x"), Message("user", "y"))
+    assert len(generator.tokenize(asked)) == len(generator.tokenize((Message("user", "x"),))) + 3 + 1
+    assert "x⟨row⟩⟨row⟩⟨row⟩y" in generator.render_prompt(asked)
+    assert "⟨row⟩" not in generator.render_prompt(plain)
 
 
 def test_cached_replies_are_of_the_same_rows(generator: LlamaGenerator, tmp_path: Path) -> None:
-    asked = [list_turns(TEXTS[1:], QUESTION, [foreign(seed), foreign(9)]) for seed in (1, 2)]
-    moved = Turn("user", asked[0][0].text, tuple((at + 1, rows) for at, rows in asked[0][0].rows))
+    asked = [list_messages(TEXTS[1:], QUESTION, [foreign(seed), foreign(9)]) for seed in (1, 2)]
+    moved = Message("user", asked[0][0].text, tuple((at + 1, rows) for at, rows in asked[0][0].embeddings))
     found: list[list[Generations]] = []
     for _ in range(2):  # the second time from the disk
         cached = CachedGenerator(lambda: generator, Replies(Cache(tmp_path / "cache"), "smollm2"))
@@ -186,19 +186,19 @@ def test_cached_replies_are_of_the_same_rows(generator: LlamaGenerator, tmp_path
 def test_the_list_without_rows_is_the_same_text_without_what_announces_them() -> None:
     rows = [foreign(i) for i in range(3)]
     texts = ["First.", "Second.", "Third."]
-    for build in (list_turns, lambda texts, question, rows: list_support_turns(texts, question, "Noon.", rows)):
+    for build in (list_messages, lambda texts, question, rows: list_support_messages(texts, question, "Noon.", rows)):
         ((with_rows,), (plain,)) = (build(texts, QUESTION, each) for each in (rows, None))
-        assert [each for each in with_rows.parts if isinstance(each, EmbeddingRows)] == rows
+        assert [each for each in with_rows.parts if isinstance(each, InputEmbeddings)] == rows
         announced = "A similarity mark before each result shows how near it is to the question and to the other results.\n"
         assert with_rows.text.replace(announced, "").replace(" similarity:", "") == plain.text
-        assert not plain.rows
+        assert not plain.embeddings
         before, row, after = with_rows.parts[2:5]
         assert (before, row, str(after)[:7]) == (" First.\n\n[2] similarity:", rows[1], " Second"), "each row before its text"
 
 
 def test_a_list_takes_a_row_for_each_text() -> None:
     with pytest.raises(ValueError, match="shorter"):
-        list_turns(["First.", "Second."], QUESTION, [foreign(0)])
+        list_messages(["First.", "Second."], QUESTION, [foreign(0)])
 
 
 # -- refusals --------------------------------------------------------------------------------------------------------------
@@ -207,22 +207,22 @@ def test_a_list_takes_a_row_for_each_text() -> None:
 @pytest.mark.parametrize("data", [b"", b"1234567", np.array([np.nan, 1], "<f4").tobytes()])
 def test_rows_are_whole_and_finite(data: bytes) -> None:
     with pytest.raises(ValueError, match=r"not rows of|not finite"):
-        EmbeddingRows(data, 2)
+        InputEmbeddings(data, 2)
 
 
 def test_rows_of_another_width_are_refused(generator: LlamaGenerator) -> None:
-    with pytest.raises(FbragError, match="takes embedding rows of 576 numbers, and these have 64") as told:
-        generator.generate((Turn.of("user", ["x", foreign(0, 64)]),), 1, GREEDY)
+    with pytest.raises(FbragError, match="takes input embeddings of 576 numbers, and these have 64") as told:
+        generator.generate((Message.of("user", ["x", foreign(0, 64)]),), 1, GREEDY)
     assert told.value.code == "usage"
 
 
 def test_other_architectures_are_refused(tmp_path: Path) -> None:
     path = Tiny(architecture="gemma", tied=True).write(tmp_path / "tiny.gguf")
     with LlamaGenerator(path, Loading(threads=1)) as tiny:
-        assert not tiny.takes_rows
-        with pytest.raises(FbragError, match="architecture 'gemma', which takes no embedding rows"):
-            tiny.generate((Turn.of("user", ["x", foreign(0, 32)]),), 1, GREEDY)
-        assert tiny.generate((Turn("user", "x"),), 1, Sampling(2)).samples  # and nothing else
+        assert not tiny.takes_input_embeddings
+        with pytest.raises(FbragError, match="architecture 'gemma', which takes no input embeddings"):
+            tiny.generate((Message.of("user", ["x", foreign(0, 32)]),), 1, GREEDY)
+        assert tiny.generate((Message("user", "x"),), 1, Sampling(2)).samples  # and nothing else
 
 
 def test_a_model_that_reads_rows_otherwise_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -233,9 +233,9 @@ def test_a_model_that_reads_rows_otherwise_is_refused(tmp_path: Path, monkeypatc
     with LlamaGenerator(path, Loading(threads=1)) as tiny:
         for _ in range(2):
             with pytest.raises(FbragError, match="reads the embedding of a token otherwise than the token") as told:
-                tiny.generate((Turn.of("user", ["x", foreign(0, 32)]),), 1, GREEDY)
+                tiny.generate((Message.of("user", ["x", foreign(0, 32)]),), 1, GREEDY)
             assert told.value.code == "model_corrupt"
-        assert tiny.generate((Turn("user", "x"),), 1, Sampling(2)).samples
+        assert tiny.generate((Message("user", "x"),), 1, Sampling(2)).samples
 
 
 def test_the_check_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -245,10 +245,10 @@ def test_the_check_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         made.append(weights)
         return _difference(weights)
 
-    monkeypatch.setattr(embedding_rows, "_difference", noted)
+    monkeypatch.setattr(input_embeddings, "_difference", noted)
     with LlamaGenerator(Tiny(weights=0.3).write(tmp_path / "tiny.gguf"), Loading(threads=1)) as tiny:
         for _ in range(2):
-            tiny.generate((Turn.of("user", ["x", foreign(0, 32)]),), 1, Sampling(1))
+            tiny.generate((Message.of("user", ["x", foreign(0, 32)]),), 1, Sampling(1))
     assert len(made) == 1
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.conftest import Run
 from tests.generation.parrot_gguf import END, Parrot, saying
-from tests.generation.test_thought import REMOVES, THINK
+from tests.generation.test_reasoning import REMOVES, THINK
 from tests.servers import Handler, Loopback
 
 QUESTION = "Did the keeper see the brig?"
@@ -43,7 +43,7 @@ def test_the_answer_holds_no_thought_and_the_cost_is_said(fbrag: Run, log: Path,
     told = json.loads(again.stdout)
     stages = {stage["name"]: stage for stage in told["stages"]}
     assert (told["answer"], told["support"], told["warnings"]) == ("yes", 1.0, [])  # from the cache, which took no time
-    assert (stages["answer"]["generated_tokens"], stages["answer"]["thought_tokens"]) == (259, 254)
+    assert (stages["answer"]["generated_tokens"], stages["answer"]["reasoning_tokens"]) == (259, 254)
     assert "warning" not in again.stderr
 
 
@@ -68,7 +68,7 @@ def test_a_server_that_thinks_is_named_with_what_to_do(fbrag: Run, log: Path) ->
         done = fbrag("ask", log, QUESTION, "--method", "vanilla", "--answer-anyway", "--json", "--large", server.address)
     told = json.loads(done.stdout)
     stages = {stage["name"]: stage for stage in told["stages"]}
-    assert (told["answer"], stages["answer"]["generated_tokens"], stages["answer"]["thought_tokens"]) == ("yes", 4, 3)
+    assert (told["answer"], stages["answer"]["generated_tokens"], stages["answer"]["reasoning_tokens"]) == ("yes", 4, 3)
     (warning,) = (line for line in done.stderr.splitlines() if "thinks before it answers" in line)
     assert f"warning: {server.address}#tiny thinks" in warning
     assert "3 tokens of thought" in warning

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from fbrag_cli.storage.places import cache_dir, config_path, models_dir
+from fbrag_cli.storage.paths import cache_dir, config_path, models_dir
 
 ROOT = Path(__file__).parents[2]
 POSIX = pytest.mark.skipif(os.name != "posix", reason="places of POSIX systems")
@@ -26,7 +26,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setattr(
-        "fbrag_cli.storage.places.__file__", str(tmp_path / "site-packages" / "fbrag_cli" / "storage" / "places.py")
+        "fbrag_cli.storage.paths.__file__", str(tmp_path / "site-packages" / "fbrag_cli" / "storage" / "places.py")
     )
     return tmp_path
 
@@ -80,9 +80,9 @@ def test_on_windows(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_user_without_a_home_has_places_where_nothing_can_be_kept() -> None:
     code = """
 import sys
-from fbrag_cli.storage import config_file, files, places
-places.__file__ = "/nowhere/fbrag_cli/storage/places.py"
-print(places.cache_dir(), places.config_path(), places.models_dir())
+from fbrag_cli.storage import config_file, files, paths
+paths.__file__ = "/nowhere/fbrag_cli/storage/paths.py"
+print(paths.cache_dir(), paths.config_path(), paths.models_dir())
 print(config_file.load(config_file.locate(None, {}), {}).values, config_file.locate("~/a.toml", {}).path)
 """
     if not shutil.which("setpriv"):
