@@ -331,9 +331,9 @@ def test_where_nothing_is_cited_the_source_nearest_to_the_question_has_its_lines
     trace = replace(asked, status="not_found")
     lines = sources(answer_of(trace), Layout(context=0)).splitlines()
     assert lines[0] == "Closest:"
-    assert lines[1].startswith("[3] 2.txt:1 ")
+    assert lines[1].startswith("[1] 2.txt:1 ")
     assert lines[2] == f"  > {texts[2]}"
-    assert lines[3:] == ["", f"[1] 0.txt:1  {texts[0]}", "[2] 1.txt:1  Nobody slept."]
+    assert lines[3:] == ["", f"[2] 0.txt:1  {texts[0]}", "[3] 1.txt:1  Nobody slept."]
 
 
 def test_a_second_fact_is_cited_by_the_name_that_the_first_one_gives() -> None:

@@ -308,10 +308,10 @@ const reader = {
     if (focus) chunk.focus({ preventScroll: true });
   },
 
-  /** The chunk at the top of the view, and its top in pixels. */
+  /** The chunk that a person reads, and its top in pixels. */
   anchor() {
-    const { left, width, top } = this.pane.getBoundingClientRect();
-    const chunk = document.elementFromPoint(left + width / 2, Math.max(top, 0) + 80)?.closest("#feed .k");
+    const { left, width } = this.pane.getBoundingClientRect();
+    const chunk = document.elementFromPoint(left + width / 2, innerHeight / 4)?.closest("#feed .k");
     return chunk ? { at: Number(chunk.id.slice(1)) - 1, top: chunk.getBoundingClientRect().top } : {};
   },
 
@@ -359,8 +359,9 @@ const shelf = {
     say("");
     for (const box of this.boxes()) box.checked = false;
     for (const entry of added) this.enter(entry);
+    const shown = this.show();
     question.focus();
-    await this.show();
+    await shown;
   },
 
   /** @param {{id: string, name: string}} entry */
@@ -809,6 +810,12 @@ function start() {
     const { first = 0, end = 0 } = reader.about ?? {};
     visit(() => reader.show(Math.min(end - 1, first + Math.floor(share * (end - first))), { focus: true }));
   });
+  let [width, seen] = [0, reader.anchor()]; // where a person reads, for when the lines get another width
+  addEventListener("scroll", () => { seen = reader.anchor(); }, { capture: true, passive: true });
+  new ResizeObserver(() => {
+    if (width && width !== reader.feed.clientWidth && seen.at !== undefined) reader.hold(seen.at, seen.top).catch(unlessGone);
+    width = reader.feed.clientWidth;
+  }).observe(reader.feed);
   for (const kind of ["wheel", "touchmove", "pointerdown", "keydown"]) {
     reader.pane.addEventListener(kind, () => { reader.moved = true; }, { passive: true });
   }

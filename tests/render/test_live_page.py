@@ -150,7 +150,11 @@ def test_an_answer_that_no_sentence_shows_leads_to_the_closest_one() -> None:
 
 
 def test_the_answer_comes_first_and_its_doubts_below_it() -> None:
-    trace = replace(trace_of([document(WATCH * 80)], [0], answer="Tobias"), missing_terms=("owns",), verdict=Verdict(agreement=0.5))
+    trace = replace(
+        trace_of([document(WATCH * 80 + SEALED)], [0, 2], answer="Tobias"),
+        missing_terms=("owns",),
+        verdict=Verdict(agreement=0.5),
+    )
     sure = live_page.done(trace, "j-")["answer_html"]
     assert sure.strip().startswith('<p class="said')
     assert "owns" not in sure
