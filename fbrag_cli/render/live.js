@@ -1,44 +1,34 @@
 // @ts-check
+/// <reference no-default-lib="true" />
+/// <reference lib="esnext" />
+/// <reference lib="dom" />
+/// <reference lib="dom.iterable" />
 // The live page: it asks, shows the answer as it comes about, and keeps the documents beside it.
 // Markup comes from the server's templates alone, through `place`. Every other text is set as text.
 
 // A position counts the chunks of all documents that are searched at once, from 0; a chunk's element has the id `c` and one more.
 
-/** @typedef {{name: string, first: number, n_words: number}} Doc first: position of its first chunk */
-/** @typedef {Record<string, number>} Seconds how long a question takes, by the name of a preset */
 /**
- * What is shown of documents: the chunks from `first` to before `end`, of all the one part of several. corpus: a hash of them.
+ * @typedef {Record<string, number>} Seconds  how long a question takes, by the name of a preset
+ * @typedef {{name: string, first: number, n_words: number}} Doc  first: position of its first chunk
  * @typedef {{corpus: string, documents: Doc[], n_chunks: number, first: number, end: number, part: number, n_parts: number,
- *   unread: string[], seconds: Seconds}} Outline
- */
-/** @typedef {{reading?: string, texts?: [number, string][], error?: {message: string, hint?: string}} & Partial<Outline>} Line */
-/**
- * What a question has found. shades: a digit a chunk. sources: positions, in their order. numbered: those that have their number
- * in the strip. chunks: positions and HTML of those with marks.
- * @typedef {{shades: string, sources: number[], numbered: number[], chunks: [number, string][]}} Found
- */
-/**
+ *   unread: string[], seconds: Seconds}} Outline  of documents, of which the chunks from `first` to before `end` are shown
+ * @typedef {{reading?: string, texts?: [number, string][], error?: {message: string, hint?: string}} & Partial<Outline>} Line
+ * @typedef {{shades: string, sources: number[], numbered: number[], chunks: [number, string][]}} Found  shades: a digit a chunk.
+ *   sources: positions, in their order. numbered: those with their number in the strip. chunks: those with marks, as HTML.
  * @typedef {{typed: string, question: string, status: string, answer_html: string, sources_heading: string, sources_html: string,
  *   samples_html: string, figures_html: string, warnings: string[], copied: string, corpus: string, marked: number[],
  *   seconds: Seconds} & Found} Done
+ * @typedef {{turn: number, ids: string[], at?: number, top?: number, talk: number, page: number, link?: string | null}} Whereabouts
  */
-/** @typedef {{job: string, question: string, documents: string[]}} Kept a question that a reload shows again */
-/** @typedef {{turn: number, ids: string[], at?: number, top?: number, talk: number, page: number, link?: string | null}} Whereabouts */
 
 const MOST_CELLS = 240; // of the strip; a cell stands for several chunks of documents with more
 const EVENTS = ["resolved_question", "progress", "keyword_matches", "selected", "token", "done", "stopped", "error"]; // of a question
 const MOST_BREAKS = 3; // after which a question is not asked again
 /** @type {Found} */ const NOTHING = { shades: "", sources: [], numbered: [], chunks: [] };
 
-/**
- * The element that a selector names.
- * @template {Element} T
- * @param {string} selector
- * @param {new () => T} kind
- * @param {ParentNode} within
- * @returns {T}
- */
-function find(selector, kind, within = document) {
+/** The element that a selector names. @template {Element} T  @param {string} selector  @param {new () => T} kind  @returns {T} */
+function find(selector, kind, within = /** @type {ParentNode} */ (document)) {
   const found = within.querySelector(selector);
   if (found instanceof kind) return found;
   throw new TypeError(`no ${selector}`);
@@ -50,8 +40,8 @@ const question = find("#question", HTMLTextAreaElement);
 const form = find("#ask", HTMLFormElement);
 const counted = (/** @type {number} */ n, /** @type {string} */ one) => `${n.toLocaleString("en")} ${one}${n === 1 ? "" : "s"}`;
 
-/** @param {string} tag  @param {string} text */
-const element = (tag, text) => Object.assign(document.createElement(tag), { textContent: text });
+const listed = (/** @type {string[]} */ lines, tag = "li") =>
+  lines.map((textContent) => Object.assign(document.createElement(tag), { textContent }));
 
 /** Put HTML of the server in place. @param {Element} holder  @param {string} html */
 const place = (holder, html) => { holder.innerHTML = html; };
@@ -59,9 +49,7 @@ const place = (holder, html) => { holder.innerHTML = html; };
 /** Show a name, which is cut in the middle where it does not fit. @param {Element} holder  @param {string} name */
 function nameIn(holder, name) {
   const shown = find(".name", HTMLElement, holder);
-  const end = name.length - Math.min(12, name.length);
-  [name.slice(0, end), name.slice(end)].forEach((text, i) => { shown.children[i].textContent = text; });
-  shown.title = name;
+  [shown.children[0].textContent, shown.children[1].textContent, shown.title] = [name.slice(0, -12), name.slice(-12), name];
 }
 
 /** Say something to those who do not see the page: stages, and the end. @param {string} text */
@@ -88,8 +76,7 @@ const duration = (seconds) => (seconds >= 90 ? `${Math.round(seconds / 60)} min`
 /** What the server says is wrong, and what to do about it. */
 class Problem extends Error {
   constructor(/** @type {string} */ message, hint = "") {
-    super(sentence(message));
-    this.hint = hint && sentence(hint);
+    super([message, hint].filter(Boolean).map(sentence).join("\n"));
   }
 }
 
@@ -207,10 +194,7 @@ const reader = {
     for (const [owner, html] of texts) this.section(owner).insertAdjacentHTML("beforeend", html);
   },
 
-  note(/** @type {string} */ text) {
-    $("reading").textContent = text;
-    $("reading").hidden = !text;
-  },
+  note: (/** @type {string} */ text) => { $("reading").textContent = text; },
 
   /** @param {Outline} about */
   begin(about) {
@@ -227,7 +211,7 @@ const reader = {
     $("files").replaceChildren(new Option(counted(documents.length, "document")), ...names);
     $("unread").hidden = !unread.length;
     find("summary", HTMLElement, $("unread")).textContent = `${counted(unread.length, "file")} skipped`;
-    find("ul", HTMLElement, $("unread")).replaceChildren(...unread.map((why) => element("li", why)));
+    find("ul", HTMLElement, $("unread")).replaceChildren(...listed(unread));
     costs(about.seconds);
   },
 
@@ -403,7 +387,7 @@ const shelf = {
 };
 
 /** What went wrong, and what to do. @param {unknown} error */
-const told = (error) => (error instanceof Problem ? [error.message, error.hint].filter(Boolean) : ["The page has failed. Load it again."]);
+const told = (error) => (error instanceof Problem ? error.message : "The page has failed. Load it again.").split("\n");
 
 /** Say that documents cannot be shown. @param {unknown} error */
 function wrong(error) {
@@ -519,7 +503,7 @@ class Turn {
     const isStopped = this.stopping.signal.aborted;
     const lines = isStopped ? ["Stopped."] : told(error);
     this.$(".answer").hidden = this.$(".copy").hidden = this.$(".save").hidden = true;
-    this.$(".wrong").replaceChildren(...lines.map((text) => element("p", text)));
+    this.$(".wrong").replaceChildren(...listed(lines, "p"));
     this.$(".wrong").classList.toggle("stopped", isStopped);
     announce(lines.join(" "));
     if (error instanceof Problem) shelf.check().catch(unlessGone);
@@ -559,9 +543,8 @@ class Turn {
   progress(label, share, left) {
     const time = left ? `, about ${duration(left)} left` : "";
     this.$(".doing").textContent = label[0].toUpperCase() + label.slice(1) + time;
-    const bar = find("progress", HTMLProgressElement, this.element);
-    if (share) bar.value = share;
-    else bar.removeAttribute("value");
+    this.$("progress").toggleAttribute("value", !!share);
+    if (share) this.$("progress").setAttribute("value", String(share));
     if (label !== this.stage) announce((this.stage = label));
   }
 
@@ -579,7 +562,7 @@ class Turn {
     place(this.$(".figures"), done.figures_html);
     const warnings = done.warnings.filter((each) => !each.startsWith("left out: ")); // which the page says of its documents
     this.$(".warnings").hidden = !warnings.length;
-    this.$(".warnings").replaceChildren(...warnings.map((text) => element("li", text)));
+    this.$(".warnings").replaceChildren(...listed(warnings));
     find(".save", HTMLAnchorElement, this.element).href = `/page/save/${this.job}`;
     costs(done.seconds);
     if (turns.current === this) this.reveal(done).catch(unlessGone);
@@ -603,9 +586,8 @@ class Turn {
 
   /** @param {string} html  @param {boolean} open */
   samples(html, open) {
+    Object.assign(this.$(".of-samples"), { hidden: !html, open });
     place(this.$(".samples"), html);
-    this.$(".of-samples").hidden = !html;
-    find(".of-samples", HTMLDetailsElement, this.element).open = open;
   }
 
   paint() {
@@ -661,13 +643,11 @@ const turns = {
     const { conversation, kept = [], asked } = JSON.parse(sessionStorage.getItem("fbrag") ?? "{}");
     this.conversation = conversation ?? crypto.getRandomValues(new Uint32Array(4)).join("-");
     for (const box of asked ? shelf.boxes() : []) box.checked = asked.includes(box.value);
-    for (const { job, question, documents } of /** @type {Kept[]} */ (kept)) {
-      this.all.push(Object.assign(new Turn(question, documents), { job }));
-    }
-    const [before, last] = [this.all.splice(0), shelf.show()];
+    const before = /** @type {Turn[]} */ (kept).map(({ job, question, documents }) => Object.assign(new Turn(question, documents), { job }));
+    const shown = shelf.show();
     for (const turn of before) this.add(turn, null);
     this.store();
-    await last;
+    await shown;
   },
 };
 
@@ -725,26 +705,23 @@ function follow(event) {
   if (!(link instanceof HTMLAnchorElement) || event.ctrlKey || event.metaKey || event.shiftKey) return;
   const [, number] = /^#c(\d+)$/.exec(link.hash) ?? [];
   const goal = link.hash === "#talk" ? turns.current?.element : document.getElementById(decodeURIComponent(link.hash.slice(1)));
-  if (number) visit(() => leaf(turnOf(link), Number(number) - 1));
+  if (number) visit(() => unfolded(link).then(() => reader.show(Number(number) - 1, { focus: true })));
   else if (goal) visit(() => point(goal));
   else return;
   event.preventDefault();
 }
 
-const turnOf = (/** @type {Element} */ within) => turns.all.find(({ element }) => element.contains(within));
-
-/** Show a chunk of the documents that a question was asked. @param {Turn | undefined} turn  @param {number} at */
-async function leaf(turn, at) {
+/** Unfold the question that an element is of. @param {Element} part */
+async function unfolded(part) {
+  const turn = turns.all.find(({ element }) => element.contains(part));
   if (turn && turn !== turns.current) await turns.open(turn);
-  await reader.show(at, { focus: true });
 }
 
 /** Bring a part of the page into view, unfolded, and let the keyboard go on from there. @param {HTMLElement} goal */
 async function point(goal) {
-  const turn = turnOf(goal);
-  if (turn && turn !== turns.current) await turns.open(turn);
+  await unfolded(goal);
   for (let fold = goal.closest("details"); fold; fold = fold.parentElement?.closest("details") ?? null) fold.open = true;
-  for (const other of document.querySelectorAll(".talk .here")) other.classList.remove("here");
+  document.querySelector(".talk .here")?.classList.remove("here");
   if (goal.matches("li")) goal.classList.add("here");
   goal.scrollIntoView({ block: goal.matches("li") ? "center" : "start" });
   const focused = goal.matches("textarea, [tabindex]") ? goal : goal.querySelector("a, summary, button");

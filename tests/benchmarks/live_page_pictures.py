@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 SURE = "Who first marked the Threshers on a chart, and when?"
 UNSURE = "Who owns the works where the anchor that lost its fluke was forged?"
-UNSAID = "Who sealed the bell?"
+UNSAID = "What salary did the keeper of the Skarn Light receive?"
 
 LAST = "[...document.querySelectorAll('.turn')].at(-1)"
 DONE = f"{LAST}.querySelector('.tools').checkVisibility() || {LAST}.matches('.folded')"

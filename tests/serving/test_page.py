@@ -20,6 +20,7 @@ from fbrag_cli.progress import Listener
 from fbrag_cli.render.html import short_names
 from fbrag_cli.serving import desk
 from fbrag_cli.session.settings import ModelSettings
+from fbrag_cli.storage.cache import Cache
 from fbrag_cli.text.printable import one_line, printable
 from tests.generation.parrot_gguf import END, Parrot, saying
 from tests.generation.test_reasoning import as_tokens
@@ -206,8 +207,15 @@ def test_presets_and_models_are_those_that_are_there(served: Live) -> None:
     status, record = served.post("/page/ask", {"question": QUESTION, "models": {"large": "/etc/passwd"}})
     assert (status, record["error"]["code"]) == (400, "usage")
     assert record["error"]["message"] == "the model /etc/passwd is not on this machine"
-    seconds = fast["done"]["seconds"]
-    assert seconds.keys() <= {"default", "fast", "thorough"}
+
+
+def test_how_long_a_question_takes_is_known_after_the_first_one(tmp_path: Path, folder: Path) -> None:
+    with live(
+        pair(parrot(tmp_path / "model.gguf", "Tobias")), [str(folder / "log.txt")], cache=Cache(tmp_path / "cache")
+    ) as server:
+        assert outline(server)["seconds"] == {}
+        assert dict(ask(server, settings={}))["done"]["seconds"].keys() == {"default", "thorough"}
+        assert outline(server)["seconds"].keys() == {"default", "thorough"}
 
 
 def test_events_go_on_where_a_client_has_lost_them(served: Live) -> None:

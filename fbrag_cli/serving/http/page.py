@@ -99,7 +99,8 @@ class _Page:
             corpus, warnings = reading.result().corpus, reading.result().warnings
             about, shown = live_page.outline(corpus, at)
             unread = [one_line(_within(each.removeprefix("left out: "), entries)) for each in warnings]
-            yield dumps(about | {"unread": unread, "seconds": self._seconds(corpus)}) + "\n"
+            seconds = await anyio.to_thread.run_sync(self._seconds, corpus)
+            yield dumps(about | {"unread": unread, "seconds": seconds}) + "\n"
             first = shown.start
             while first < shown.stop:
                 window = range(first, min(first + (_CHUNKS if first > shown.start else _FIRST_CHUNKS), shown.stop))
