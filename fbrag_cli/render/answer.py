@@ -41,11 +41,11 @@ class Source:
     """A passage that the large model read.
 
     rank: its place among the sources, best first, from 1. number: by which it is cited, from 1: first the cited sources, in the
-    order of the answer, then the others, best first; None before there is an answer. score: with its scale, as `scored` has it.
-    also_in: places of copies, to follow its own. sentence: the one that shows the answer best; None without one. shows: "best"
-    for a cited source; "closest" for the one that is nearest to a question which the document does not answer; "near" for one
-    whose sentence shows nothing; "" for one for which a line is enough. marks: spans of words that show the answer, in characters
-    of the document.
+    order of the answer, or the closest one without any, then the others, best first; None before there is an answer. score: with
+    its scale, as `scored` has it. also_in: places of copies, to follow its own. sentence: the one that shows the answer best;
+    None without one. shows: "best" for a cited source; "closest" for the one that is nearest to a question which the document
+    does not answer; "near" for one whose sentence shows nothing; "" for one for which a line is enough. marks: spans of words
+    that show the answer, in characters of the document.
     """
 
     passage: Passage
@@ -159,10 +159,11 @@ class Answer:
 def answer_of(trace: Trace) -> Answer:
     """Return what is shown of a trace, with an answer or before it has one."""
     cited, declined = trace.citations, trace.status == "not_found"
-    # Sources are counted in the order in which the answer cites them.
+    # Sources are counted in the order in which the answer cites them; without any, the closest one comes first.
     ranks = range(1, len(cited.evidence) + 1)
     named = list(dict.fromkeys(rank for claim in cited.claims for rank in claim.sources))
-    order = [*named, *(rank for rank in ranks if rank not in named)]
+    first = named or [rank for rank in ranks if rank == cited.nearest and trace.status != "retrieved"]
+    order = [*first, *(rank for rank in ranks if rank not in first)]
     numbers = {rank: number for number, rank in enumerate(order, 1)}
 
     def shows(rank: int) -> Literal["best", "closest", "near", ""]:

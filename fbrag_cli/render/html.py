@@ -315,9 +315,9 @@ def other_views(trace: Trace, shown: set[int], shade: Shade) -> list[dict[str, A
     ]
 
 
-def source_views(trace: Trace, answer: Answer) -> Iterator[dict[str, Any]]:
+def source_views(trace: Trace, answer: Answer, where: Callable[[Passage], str] = place) -> Iterator[dict[str, Any]]:
     """Yield the sources in their order, for the macros `source_list` and `figures`: with the passage around the sentence, the
-    scores and their ranks among all chunks, and the number of the sample that raised the chunk."""
+    scores and their ranks among all chunks, and the number of the sample that raised the chunk. where: names a place."""
     scores = trace.scores
     backward_ranks, forward_ranks = ranks(scores.backward), ranks(scores.forward)
     for source in answer.sources:
@@ -330,7 +330,7 @@ def source_views(trace: Trace, answer: Answer) -> Iterator[dict[str, Any]]:
             "chunk": position + 1,
             "chunk_place": place(trace.corpus.chunks[position]),
             "score": float(scores.combined[position]),
-            "place": place(source.sentence or passage),
+            "place": where(source.sentence or passage),
             "also_in": source.also_in,
             "scored": source.score,
             "backward": f"{digits(trace, scores.backward[position])} (#{backward_ranks[position]})",

@@ -34,7 +34,7 @@ class Cell:
     def said(self) -> str:
         """The answer in one text, or what stands in its place."""
         if self.status == "answered":
-            return f"Not sure: {self.answer}" if self.low_confidence else self.answer
+            return f"Low confidence: {self.answer}" if self.low_confidence else self.answer
         return f"error: {self.error}" if self.status == "error" else "not found"
 
 

@@ -61,6 +61,13 @@ def place(passage: Passage) -> str:
     return f"{name}:{numbers}" + (f" ({one_line(section.title, _LONGEST_TITLE)})" if section else "")
 
 
+def place_within(passage: Passage) -> str:
+    """Return where a passage stands in its document: `lines 120-148`, `line 123 (Chapter 3)` or `p. 12`."""
+    rest = place(passage).removeprefix(one_line(passage.document.name))
+    unit = "lines" if "-" in rest.partition(" ")[0] else "line"
+    return f"{unit} {rest[1:]}" if rest.startswith(":") else rest.strip()
+
+
 def link(passage: Passage) -> str:
     """Return the address of the file at a passage's place, as `file:///home/ann/book.txt#123`; "" without a file."""
     document, start = passage.document, passage.start

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 SURE = "Who first marked the Threshers on a chart, and when?"
 UNSURE = "Who owns the works where the anchor that lost its fluke was forged?"
-UNSAID = "Who sealed the bell?"
+UNSAID = "What salary did the keeper of the Skarn Light receive?"
 
 LAST = "[...document.querySelectorAll('.turn')].at(-1)"
 DONE = f"{LAST}.querySelector('.tools').checkVisibility() || {LAST}.matches('.folded')"
@@ -59,12 +59,12 @@ def settings(chromium: Chrome, served: Served) -> None:
 
 def shelf(chromium: Chrome, served: Served) -> None:
     asked(chromium, served, UNSURE)
-    measured(chromium, "document.getElementById('shelf').open = document.getElementById('lost').open = true")
+    measured(chromium, "document.getElementById('unread').open = true")
 
 
 def with_a_drop(chromium: Chrome, served: Served) -> None:
     dropped(chromium, "letter.txt", "\n".join(INQUIRY.read_text("utf-8").splitlines()[40:90]))
-    until(chromium, "document.getElementById('name').textContent === 'letter.txt'")
+    until(chromium, "document.querySelector('.document h2').textContent === 'letter.txt'")
 
 
 def source(chromium: Chrome, served: Served) -> None:
@@ -82,6 +82,7 @@ def gone(chromium: Chrome, served: Served) -> None:
 
 STATES: dict[str, Picture] = {
     "empty": lambda chromium, served: None,
+    "nothing": lambda chromium, served: None,
     "reading": partial(held, event="selected"),
     "samples": partial(held, event="token"),
     "streaming": partial(held, event="done"),

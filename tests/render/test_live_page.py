@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from fbrag_cli.documents.document import Content, Document, Extracted, Section
 from fbrag_cli.render import live_page
-from fbrag_cli.render.answer import answer_of
-from fbrag_cli.render.html import Findings, shades, shading, short_names
+from fbrag_cli.render.html import shades, shading, short_names
 from fbrag_cli.text.printable import printable
 from fbrag_cli.trace import Trace, Verdict
 from tests.render.test_html import HOSTILE, MARKUP, PLAIN_TAGS, SEALED, WATCH, _Page, document, trace_of
@@ -31,8 +30,8 @@ def fragments(trace: Trace) -> Iterator[str]:
     selected = live_page.selected(replace(trace, status="retrieved", answer=None), "j-")
     yield from (selected["html"], selected["samples_html"])
     yield from (value for key, value in live_page.done(trace, "j-").items() if key.endswith("_html"))
-    yield live_page.chunks(trace.corpus, range(len(chunks)), Findings(trace, answer_of(trace)), "j-")
-    yield live_page.chunks(trace.corpus, range(len(chunks)))
+    yield from (html for _, html in live_page.done(trace, "j-")["chunks"])
+    yield from (html for _, html in live_page.texts(trace.corpus, range(len(chunks))))
 
 
 def assert_is_text(html: str) -> None:
@@ -76,8 +75,8 @@ def test_the_ids_of_two_answers_differ_and_each_links_its_own() -> None:
         links = set(re.findall(r'href="#(.*?)"', own))
         assert {each for each in links if not each.startswith("c")} == {f"{job}-source-1", f"{job}-sample-1"}
         assert {each for each in links if each.startswith("c")} == {"c1", "c2"}
-    window = live_page.chunks(trace.corpus, range(2), Findings(trace, answer_of(trace)), "two-")
-    assert re.findall(r'href="#(\w+-source-\d)"', window) == ["two-source-1", "two-source-2"]
+    marked = "".join(html for _, html in found[1]["chunks"])
+    assert re.findall(r'href="#(\w+-source-\d)"', marked) == ["two-source-1", "two-source-2"]
 
 
 def test_an_answer_says_where_it_stands_and_can_be_copied() -> None:
@@ -85,9 +84,10 @@ def test_an_answer_says_where_it_stands_and_can_be_copied() -> None:
     done = live_page.done(replace(trace, verdict=Verdict(agreement=1.0)), "j-")
     assert done["marked"] == [2]
     assert done["sources"] == [2, 0]
-    assert done["recalled"] == [1]
+    assert [at for at, _ in done["chunks"]] == [2, 0]
     assert done["sources_heading"] == "Sources"
-    assert "1 of 1 sample agree" in done["answer_html"]
+    assert "supported by source 1" not in done["answer_html"]
+    assert "1 of 1 sample agree" in done["figures_html"]
     assert done["copied"].startswith("Tobias Renshaw [1]\n\n[1] log.txt:")
     assert "<mark>Tobias</mark> <mark>Renshaw</mark>" in done["sources_html"]
     before = live_page.selected(replace(trace, status="retrieved", answer=None), "j-")
@@ -116,7 +116,7 @@ def test_documents_have_short_names(names: list[str], short: list[str]) -> None:
 def test_places_have_the_short_names_and_a_copied_answer_the_whole_ones() -> None:
     texts = [document(SEALED + WATCH * 60, "/home/ann/ship/log.txt"), document(WATCH * 60, "/home/ann/ship/rates/slip.txt")]
     trace = trace_of(texts, [0, 2], answer="Tobias Renshaw")
-    assert [each["name"] for each in live_page.outline(trace.corpus)["documents"]] == ["log.txt", "rates/slip.txt"]
+    assert [each["name"] for each in live_page.outline(trace.corpus)[0]["documents"]] == ["log.txt", "rates/slip.txt"]
     html = "".join(fragments(trace))
     assert "/home/ann" not in html
     assert "<bdi>log.txt:1</bdi>" in html
@@ -143,11 +143,31 @@ def test_what_is_not_shown_needs_a_click() -> None:
 
 def test_an_answer_that_no_sentence_shows_leads_to_the_closest_one() -> None:
     trace = trace_of([document(WATCH * 80 + SEALED + WATCH)], [0, 2], answer="Paris")
-    window = live_page.chunks(trace.corpus, range(3), Findings(trace, answer_of(trace)), "j-")
-    assert '<mark class="best">' not in window
-    before, _, _ = window.partition('<mark class="near">')
-    (at,) = live_page.done(trace, "j-")["marked"]
-    assert before.count('class="k') == at + 1
+    done = live_page.done(trace, "j-")
+    (at,) = done["marked"]
+    assert "No source supports this." in done["answer_html"]
+    assert {at for at, html in done["chunks"] if '<mark class="near">' in html} == {at}
+
+
+def test_the_answer_comes_first_and_its_doubts_below_it() -> None:
+    trace = replace(
+        trace_of([document(WATCH * 80 + SEALED)], [0, 2], answer="Tobias"),
+        missing_terms=("owns",),
+        verdict=Verdict(agreement=0.5),
+    )
+    sure = live_page.done(trace, "j-")["answer_html"]
+    assert sure.strip().startswith('<p class="said')
+    assert "owns" not in sure
+    assert "Low confidence" not in sure
+    html = live_page.done(replace(trace, verdict=Verdict(agreement=0.0, low_confidence=True)), "j-")["answer_html"]
+    assert html.strip().startswith('<p class="said')
+    assert html.index("Tobias") < html.index("Low confidence") < html.index("owns stands nowhere in the document")
+
+
+def test_a_place_in_the_only_document_does_not_name_it() -> None:
+    html = live_page.done(trace_of([document(WATCH * 80 + SEALED)], [0, 2], answer="Tobias Renshaw"), "j-")["sources_html"]
+    assert "<bdi>line 1</bdi>" in html
+    assert "log.txt" not in html
 
 
 def test_a_question_without_a_selected_chunk_has_an_answer_of_its_own() -> None:
@@ -166,33 +186,38 @@ def test_the_shades_of_all_chunks_are_those_of_each(scores: list[float]) -> None
     assert shades(found) == "".join(str(shade(float(score))) for score in found)
 
 
-@pytest.mark.parametrize("size", [1, 3, 7])
-def test_windows_say_together_what_one_says(size: int) -> None:
+def test_pieces_of_a_text_say_together_what_one_says() -> None:
     sections = (Section("Chapter 1", 1, 0), Section("Chapter <2>", 1, 4000))
     book = Document.of("a.epub", "a.epub", Extracted(Content(WATCH * 200, sections=sections), "application/epub+zip"))
-    trace = trace_of([book, document(WATCH * 100, "b.txt", "")], [1, 8])
-    n = len(trace.corpus.chunks)
-    findings = Findings(trace, answer_of(trace))
-    for known in (None, findings):
-        whole = live_page.chunks(trace.corpus, range(n), known, "j-")
-        windows = [live_page.chunks(trace.corpus, range(n)[at : at + size], known, "j-") for at in range(0, n, size)]
-        assert "".join(windows) == whole
-        assert _Page(whole).chunks == [printable(chunk.text) for chunk in trace.corpus.chunks]
-        assert whole.count("Chapter") == 2
-        assert "not shown" not in whole
-    assert "score" not in live_page.chunks(trace.corpus, range(n))
+    corpus = trace_of([book, document(WATCH * 100, "b.txt", "")], [1, 8]).corpus
+    n = len(corpus.chunks)
+    whole = live_page.texts(corpus, range(n))
+    assert [owner for owner, _ in whole] == [0, 1]
+    html = "".join(html for _, html in whole)
+    pieces = [live_page.texts(corpus, range(n)[at : at + 3]) for at in range(0, n, 3)]
+    assert "".join(text for piece in pieces for _, text in piece) == html
+    assert _Page(html).chunks == [printable(chunk.text) for chunk in corpus.chunks]
+    assert html.count("Chapter") == 2
+    assert "not shown" not in html
+    assert "score" not in html
 
 
-def test_an_outline_has_the_place_of_each_document_and_reads_no_text() -> None:
+def test_an_outline_has_the_place_of_each_document_and_reads_no_text(monkeypatch: pytest.MonkeyPatch) -> None:
     corpus = trace_of([document(WATCH * 100, "a"), document(WATCH * 50, "b\n\x1b")], [0]).corpus
-    expected = [chunk.end - chunk.start for chunk in corpus.chunks]
 
     def unread() -> Content:
         raise AssertionError("was read")
 
-    documents = tuple(replace(each, content=unread) for each in corpus.documents)
-    found = live_page.outline(replace(corpus, documents=documents))
-    assert found["n_chunks"] == len(expected)
+    corpus = replace(corpus, documents=tuple(replace(each, content=unread) for each in corpus.documents))
+    found, shown = live_page.outline(corpus)
     assert [each["first"] for each in found["documents"]] == [0, len(corpus.chunks_of(0))]
-    assert [n for each in found["documents"] for n in each["chars"]] == expected
     assert [each["name"] for each in found["documents"]] == ["a", "b ␛"]
+    assert (shown, found["part"], found["n_parts"]) == (range(len(corpus.chunks)), 1, 1)
+    monkeypatch.setattr(live_page, "_PART_SIZE", 4000)  # of documents that are too long for one page, parts meet
+    parts = []
+    while not parts or parts[-1].stop < len(corpus.chunks):
+        found, shown = live_page.outline(corpus, parts[-1].stop if parts else 0)
+        parts.append(shown)
+        assert (found["part"], found["first"], found["end"]) == (len(parts), shown.start, shown.stop)
+    assert found["n_parts"] == len(parts) > 2
+    assert [position for part in parts for position in part] == list(range(len(corpus.chunks)))

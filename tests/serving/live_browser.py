@@ -125,7 +125,7 @@ def opened(
     for kind in ("browser", "performance"):
         chromium.get_log(kind)
     chromium.get(address)
-    until(chromium, "document.querySelectorAll('.k .t').length && !document.querySelector('.waiting')")
+    until(chromium, "document.querySelector('#feed[aria-busy=false]') || document.querySelector('#nothing:not([hidden])')")
 
 
 def until(chromium: Chrome, expression: str, seconds: float = PATIENCE) -> None:

@@ -1,4 +1,4 @@
-"""The live page over HTTP: documents in windows, and answers as fragments in which nothing is markup that a document brought."""
+"""The live page over HTTP: documents in pieces, and answers as fragments in which nothing is markup that a document brought."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ import json
 import re
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from html.parser import HTMLParser
 from http.client import HTTPResponse
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
 import pytest
 
@@ -21,6 +20,7 @@ from fbrag_cli.progress import Listener
 from fbrag_cli.render.html import short_names
 from fbrag_cli.serving import desk
 from fbrag_cli.session.settings import ModelSettings
+from fbrag_cli.storage.cache import Cache
 from fbrag_cli.text.printable import one_line, printable
 from tests.generation.parrot_gguf import END, Parrot, saying
 from tests.generation.test_reasoning import as_tokens
@@ -75,9 +75,18 @@ def id_of(server: Live, name: str) -> str:
     return next(each.id for each in server.desk.library.entries() if each.name.endswith(name))
 
 
-def window(server: Live, first: int, end: int, *documents: str, answer: str = "") -> str:
-    query = urlencode({"documents": documents, "first": first, "end": end} | ({"answer": answer} if answer else {}), doseq=True)
-    return html_of(server, f"/page/chunks?{query}")
+def lines(server: Live, *documents: str, at: int = 0) -> list[dict[str, Any]]:
+    """What the page is sent of documents."""
+    query = urlencode({"documents": documents, "at": at}, doseq=True)
+    return [json.loads(line) for line in html_of(server, f"/page/text?{query}").splitlines()]
+
+
+def outline(server: Live, *documents: str) -> dict[str, Any]:
+    return next(each for each in lines(server, *documents) if "documents" in each)
+
+
+def text_of(server: Live, *documents: str) -> str:
+    return "".join(html for each in lines(server, *documents) for _, html in each.get("texts", ()))
 
 
 def events_of(response: HTTPResponse) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -141,29 +150,27 @@ def test_the_page_is_one_template_one_script_and_one_style(served: Live) -> None
         assert not re.search(rb"(https?:)?//[a-z0-9.]+\.[a-z]", response.read())
 
 
-def test_windows_give_the_whole_text_and_nothing_of_it_is_markup(served: Live) -> None:
+def test_the_whole_text_comes_in_pieces_and_nothing_of_it_is_markup(served: Live) -> None:
     for entry in served.desk.library.entries():
         corpus = served.desk.library.collection([entry.id], Listener()).corpus
-        outline = served.get(f"/page/outline?documents={entry.id}")[1]
-        assert outline["n_chunks"] == len(corpus.chunks)
-        assert [each["name"] for each in outline["documents"]] == [
+        about = outline(served, entry.id)
+        assert (about["n_chunks"], about["n_parts"]) == (len(corpus.chunks), 1)
+        assert [each["name"] for each in about["documents"]] == [
             one_line(each) for each in short_names([each.name for each in corpus.documents])
         ]
-        windows = [window(served, at, at + 2, entry.id) for at in range(0, len(corpus.chunks), 2)]
-        html = "".join(windows)
+        html = text_of(served, entry.id)
         assert_is_text(html)
         assert _Page(html).chunks == [printable(chunk.text) for chunk in corpus.chunks]
         assert _Ids(html).ids == [f"c{n + 1}" for n in range(len(corpus.chunks))]
-    assert window(served, 500, 600) == ""
 
 
-def test_a_folder_has_its_files_and_what_could_not_be_read(served: Live) -> None:
-    found = served.get(f"/page/outline?documents={id_of(served, 'letters')}")[1]
+def test_a_folder_has_its_files_and_what_could_not_be_read(served: Live, folder: Path) -> None:
+    found = outline(served, id_of(served, "letters"))
     assert len(found["documents"]) == 12
-    assert len(found["unread"]) == 1
-    assert "broken.pdf" in found["unread"][0]
-    every = served.get("/page/outline")[1]
-    assert len(every["documents"]) == 14
+    (why,) = found["unread"]
+    assert why.startswith("broken.pdf")
+    assert str(folder) not in why
+    assert len(outline(served)["documents"]) == 14
 
 
 def test_a_hostile_document_is_asked_and_is_text_everywhere(served: Live) -> None:
@@ -175,7 +182,9 @@ def test_a_hostile_document_is_asked_and_is_text_everywhere(served: Live) -> Non
             if key.endswith("html"):
                 assert_is_text(value)
             assert not isinstance(value, str) or not set(value) & set("\x1b\x9b\x07\x00\u202e\u200b")
-    assert_is_text(window(served, 0, 50, name, answer=job))
+    assert found[-1][1]["chunks"]
+    for _, html in found[-1][1]["chunks"]:
+        assert_is_text(html)
     saved = _Page(html_of(served, f"/page/save/{job}"))
     assert not saved.tags & {"script", "img", "iframe", "link"}
     assert "<script>alert('name')" in saved.text
@@ -185,9 +194,8 @@ def test_a_hostile_document_is_asked_and_is_text_everywhere(served: Live) -> Non
 def test_a_folder_is_asked_and_its_file_is_named(served: Live) -> None:
     letters = id_of(served, "letters")
     done = dict(ask(served, letters))["done"]
-    files = served.get(f"/page/outline?documents={letters}")[1]["documents"]
     (at,) = done["marked"]
-    (owner,) = (each["name"] for each in files if each["first"] <= at < each["first"] + len(each["chars"]))
+    owner = [each["name"] for each in outline(served, letters)["documents"] if each["first"] <= at][-1]
     assert owner.endswith("07.txt")
     assert "07.txt" in done["sources_html"]
 
@@ -198,15 +206,16 @@ def test_presets_and_models_are_those_that_are_there(served: Live) -> None:
     assert fast["done"]["samples_html"] == ""
     status, record = served.post("/page/ask", {"question": QUESTION, "models": {"large": "/etc/passwd"}})
     assert (status, record["error"]["code"]) == (400, "usage")
+    assert record["error"]["message"] == "the model /etc/passwd is not on this machine"
 
 
-def test_a_text_is_found_in_the_chunks_that_hold_it(served: Live) -> None:
-    log = id_of(served, "log.txt")
-    at = dict(ask(served, log))["done"]["marked"]
-    text = quote("BOX was\n sealed")
-    assert served.get(f"/page/find?documents={log}&text={text}")[1] == {"chunks": at, "n": 1}
-    assert served.get(f"/page/find?documents={log}&text=%20")[1] == {"chunks": [], "n": 0}
-    assert served.get(f"/page/find?documents={log}&text=nowhere")[1] == {"chunks": [], "n": 0}
+def test_how_long_a_question_takes_is_known_after_the_first_one(tmp_path: Path, folder: Path) -> None:
+    with live(
+        pair(parrot(tmp_path / "model.gguf", "Tobias")), [str(folder / "log.txt")], cache=Cache(tmp_path / "cache")
+    ) as server:
+        assert outline(server)["seconds"] == {}
+        assert dict(ask(server, settings={}))["done"]["seconds"].keys() == {"default", "thorough"}
+        assert outline(server)["seconds"].keys() == {"default", "thorough"}
 
 
 def test_events_go_on_where_a_client_has_lost_them(served: Live) -> None:
@@ -255,12 +264,11 @@ def test_what_is_not_there_is_said_in_a_line(served: Live) -> None:
     for path, status in {
         "/page/events/nobody": 404,
         "/page/save/nobody": 404,
-        "/page/chunks?first=0&end=5&answer=nobody": 404,
-        "/page/chunks?first=-1&end=5": 400,
-        "/page/chunks?first=0&end=%3Cb%3E": 400,
-        "/page/chunks?first=0&end=99999999999999999999": 400,
-        "/page/outline?documents=nobody": 404,
-        "/page/outline?documents=/etc/passwd": 404,
+        "/page/text?at=-1": 400,
+        "/page/text?at=%3Cb%3E": 400,
+        "/page/text?at=99999999999999999999": 400,
+        "/page/text?documents=nobody": 404,
+        "/page/text?documents=/etc/passwd": 404,
     }.items():
         found, record = served.get(path)
         assert (found, record["schema"]) == (status, "fbrag.error/1"), path
@@ -284,28 +292,20 @@ def test_a_document_that_went_away_is_an_error_of_its_question(tmp_path: Path, f
 def test_how_much_is_read_of_a_folder_is_said_meanwhile(tmp_path: Path) -> None:
     folder = tmp_path / "letters"
     folder.mkdir()
-    for i in range(400):
+    for i in range(1500):
         (folder / f"{i}.txt").write_text(f"Letter {i}. {WATCH * 40}")
-    with live(pair(parrot(tmp_path / "model.gguf", "Tobias")), [str(folder)]) as server, ThreadPoolExecutor(1) as pool:
-        outline, said = pool.submit(server.get, "/page/outline"), []
-        while not outline.done():
-            said.append(server.get("/page/reading")[1])
-            time.sleep(0.01)  # requests without a pause would hold the interpreter's lock, which the reading needs
-        assert outline.result()[1]["n_chunks"] == 800
-        shares = [each["share"] for each in said if each["said"].startswith("reading documents: ")]
-        assert shares == sorted(shares)
-        assert shares
-        assert any(each["said"].endswith(" of 400 files") for each in said)
-        assert server.get("/page/reading")[1] == {"said": "", "share": None}
+    with live(pair(parrot(tmp_path / "model.gguf", "Tobias")), [str(folder)]) as server:
+        found = lines(server)
+        said = [each.pop("reading") for each in found if "reading" in each]
+        assert any(re.fullmatch(r"reading documents: [\d,]+ of 1,500 files", each) for each in said)
+        assert found[len(said)]["n_chunks"] == 3000
+        assert "reading" not in lines(server)[0]
 
 
-def test_a_page_goes_on_with_the_text_that_it_was_told_of(tmp_path: Path) -> None:
-    """A window has the positions of the outline; the next outline has the new text."""
+def test_a_document_that_cannot_be_read_is_said_in_its_place(tmp_path: Path) -> None:
     path = tmp_path / "log.txt"
-    path.write_text(SEALED + WATCH * 80)
+    path.write_text(SEALED)
     with live(pair(parrot(tmp_path / "model.gguf", "Tobias")), [str(path)]) as server:
-        before = server.get("/page/outline")[1]["n_chunks"]
-        path.write_text("The log was rewritten. " * 400)
-        assert SEALED.strip() in window(server, 0, 1)
-        assert server.get("/page/outline")[1]["n_chunks"] != before
-        assert "rewritten" in window(server, 0, 1)
+        path.unlink()
+        (line,) = lines(server)
+        assert "log.txt" in line["error"]["message"]

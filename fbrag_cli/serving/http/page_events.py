@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from fbrag_cli.progress import LABELS, Event
@@ -13,34 +13,34 @@ from fbrag_cli.serving.job import END, StoppedError
 from fbrag_cli.text.printable import dumps, one_line, printable
 
 if TYPE_CHECKING:
+    from fbrag_cli.corpus import Corpus
     from fbrag_cli.serving.job import Job
 
 Record = dict[str, Any]
 
 
-def prefix_of(job: Job) -> str:
-    """Return what stands before the ids of the elements of an answer."""
-    return f"{job.id}-"
-
-
 class PageEvents:
-    """Renders the events of a job for the page: called with each, it yields names and JSON."""
+    """Renders the events of a job for the page: called with each, it yields names and JSON.
 
-    def __init__(self, job: Job) -> None:
-        self._job, self._tokens = job, Events()
+    seconds: returns how long a question about documents takes with each preset.
+    """
+
+    def __init__(self, job: Job, seconds: Callable[[Corpus], dict[str, int]]) -> None:
+        self._job, self._tokens, self._seconds = job, Events(), seconds
+        self._prefix = f"{job.id}-"  # of the ids of the elements of its answer
 
     def __call__(self, event: Event) -> Iterator[tuple[str, str]]:
         for name, record in (self._end(),) if event is END else self._records(event):
             yield name, dumps(record)
 
     def _records(self, event: Event) -> Iterator[tuple[str, Record]]:
-        job, prefix = self._job, prefix_of(self._job)
+        job = self._job
         if event.kind == "resolved_question":
             yield "resolved_question", {"question": printable(event.text)}
         elif event.kind == "keyword_matches":
             yield "keyword_matches", live_page.nearest(event.about.corpus, event.about.weights, event.about.scores)
         elif event.kind == "selected":
-            yield "selected", live_page.selected(event.about, prefix)
+            yield "selected", live_page.selected(event.about, self._prefix)
         elif event.kind == "text" and event.stage == "answer":
             if token := self._tokens.token(event):
                 yield "token", {"text": printable(token["text"])}
@@ -53,7 +53,8 @@ class PageEvents:
     def _end(self) -> tuple[str, Record]:
         try:
             trace = self._job.trace()
-            return "done", {"typed": printable(self._job.question), **live_page.done(trace, prefix_of(self._job))}
+            about = {"typed": printable(self._job.question), "seconds": self._seconds(trace.corpus)}
+            return "done", about | live_page.done(trace, self._prefix)
         except StoppedError:
             return "stopped", {}
         except Exception as error:
