@@ -241,7 +241,7 @@ def test_markdown_refers_to_the_cited_sources_in_the_answer_and_to_the_others_in
 def test_an_unsupported_answer_is_told_and_not_given() -> None:
     trace = replace(trace_of(ROADS, BOX, answer="Silas\x1b Pell\nof Greenock"), status="not_found")
     assert cited_answer(answer_of(trace)).text == "No answer found in the document."
-    proposed = "Unsupported answer: Silas␛ Pell of Greenock (use --answer-anyway to print it)"
+    proposed = "Unsupported answer: Silas␛ Pell of Greenock (use --allow-unsupported to print it)"
     assert list(answer_of(trace).notes()) == list(answer_of(trace).notes(sources=False)) == [proposed]
     told = as_json.answer(trace, memory_mb=0)
     assert (told["answer"], told["citations"], told["unsupported_terms"]) == (None, [], [])

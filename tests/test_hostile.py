@@ -272,7 +272,7 @@ def test_every_file_of_questions_or_jobs_is_taken_or_refused(here: Here, content
     for name in ("given", "given.csv", "given.jsonl"):
         Path(name).write_bytes(content)
         here("batch", "--offline", "fine.txt", "-Q", name).within(2, 3, 4)
-        here("batch", "--offline", "--jobs", name).within(2, 3, 4)
+        here("batch", "--offline", "--pairs", name).within(2, 3, 4)
 
 
 @pytest.mark.parametrize(

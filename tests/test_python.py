@@ -53,7 +53,7 @@ def test_a_setting_that_a_method_does_not_have_is_an_error() -> None:
             fbrag_cli.ask(document, "Who?", method, **settings)
     with pytest.raises(fbrag_cli.FbragError, match="no such method"):
         fbrag_cli.ask(document, "Who?", "fb-rg")
-    trace = fbrag_cli.ask([document], "Where was the Garefowl built?", "vanilla", select=3, max_tokens=4, answer_anyway=True)
+    trace = fbrag_cli.ask([document], "Where was the Garefowl built?", "vanilla", select=3, max_tokens=4, allow_unsupported=True)
     assert len(trace.context) == 3  # 1,000 words
 
 

@@ -95,7 +95,7 @@ def _read(path: str, stdin: BinaryIO | None, progress: Progress, *, with_documen
     except FbragError as error:
         if not os.path.exists(path) or os.path.isfile(path):
             raise
-        option = "--jobs" if with_documents else "-Q"
+        option = "--pairs" if with_documents else "-Q"
         raise FbragError(error.code, error.message, f"name a file, or read stdin: {option} -", document=path) from None
     decoded = decode(Source(path, source.name, source.data)) if source.data else Decoded("", "utf-8")
     for warning in decoded.warnings:

@@ -58,7 +58,7 @@ class BatchSettings:
             "method": method.name,
             **method.described(),
             "instructions": method.instructions,
-            "answer_anyway": method.answer_anyway,
+            "allow_unsupported": method.allow_unsupported,
             "prompts": method.templates.name if method.templates else None,
             "retriever": self.retriever,
             "chunk_words": self.chunk_words,

@@ -21,7 +21,7 @@ COMMANDS: Mapping[str, str] = {
     "bench": "Measure model speed on this machine.",
     "doctor": "Check the installation, the GPU and the models.",
     "eval": "Evaluate methods and settings on a labeled dataset.",
-    "train": "Train the components that FIT-RAG and R2AG need.",
+    "train": "Train the components that a method needs.",
     "models": "Download, list, verify and delete models.",
     "config": "View and change settings.",
     "cache": "View and clear the cache.",

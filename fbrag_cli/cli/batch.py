@@ -56,7 +56,7 @@ def batch(console: Console, command: BatchCommand) -> int:
     Examples:
       fbrag batch contracts/ -Q questions.txt -o answers.jsonl
       fbrag batch contracts/ -Q questions.txt -o answers.csv --html answers.html
-      fbrag batch --jobs jobs.csv -o answers.csv --wide matrix.csv
+      fbrag batch --pairs pairs.csv -o answers.csv --wide matrix.csv
       fbrag batch minutes/ --together -Q questions.txt | jq -r .answer
     \f
     Rerun the same command to resume an interrupted run. --html and --wide always contain all rows. Exit code 1: some rows failed.
@@ -66,7 +66,7 @@ def batch(console: Console, command: BatchCommand) -> int:
 
     Columns of CSV: id, document, question, status (answered, not_found, error), answer, location and quote of the sentence that
     shows it, proposed (what was not shown), confidence (0 to 1), unsure, absent, sources ("book.txt:3-9; report.pdf p. 12"),
-    answers (of --jobs, JSON), support, agreement, seconds, error. answers.csv is made when the run ends or stops, from the rows
+    answers (of --pairs, JSON), support, agreement, seconds, error. answers.csv is made when the run ends or stops, from the rows
     in answers.jsonl next to it, which the next run resumes. Changes to the CSV are overwritten.
     """
     if command.run.timeout:
@@ -128,21 +128,21 @@ def _without_own(options: BatchOptions, reading: DocumentSettings) -> DocumentSe
 def _jobs(command: BatchCommand, console: Console) -> list[Job]:
     """Return the rows to answer. Raises FbragError `usage`, and the errors of `read_jobs` and `find_files`."""
     options = command.batch
-    paths, named = list(options.documents), [options.questions, options.jobs, command.document.password_file, *options.documents]
+    paths, named = list(options.documents), [options.questions, options.pairs, command.document.password_file, *options.documents]
     if named.count("-") > 1:
         raise FbragError("usage", "'-' (stdin) is used twice", "use a file for one of them")
-    if bool(options.jobs) == bool(options.questions):
-        hint = "fbrag batch DOC... -Q questions.txt, or fbrag batch --jobs jobs.csv"
-        raise FbragError("usage", "use either --questions FILE or --jobs FILE", hint)
-    stdin = open_stdin(console) if "-" in (options.questions, options.jobs) else None
+    if bool(options.pairs) == bool(options.questions):
+        hint = "fbrag batch DOC... -Q questions.txt, or fbrag batch --pairs pairs.csv"
+        raise FbragError("usage", "use either --questions FILE or --pairs FILE", hint)
+    stdin = open_stdin(console) if "-" in (options.questions, options.pairs) else None
 
     def progress(event: Event) -> None:
         console.warning(event.text)
 
-    if options.jobs:
+    if options.pairs:
         if paths or options.together:
-            raise FbragError("usage", "--jobs cannot be combined with DOC or --together", "fbrag batch --jobs jobs.csv")
-        jobs = read_jobs(options.jobs, stdin, progress)
+            raise FbragError("usage", "--pairs cannot be combined with DOC or --together", "fbrag batch --pairs pairs.csv")
+        jobs = read_jobs(options.pairs, stdin, progress)
     elif not paths:
         raise FbragError("usage", "no documents given", "fbrag batch DOC... -Q questions.txt")
     else:
@@ -157,7 +157,7 @@ def _jobs(command: BatchCommand, console: Console) -> list[Job]:
         else:
             jobs = every([tuple(paths)], questions)
     documents = dict.fromkeys(path for job in jobs for path in job.documents)
-    data = [each for each in (options.questions, options.jobs) if each]
+    data = [each for each in (options.questions, options.pairs) if each]
     outputs = {"-o": options.output, "--html": options.html, "--wide": options.wide}
     read = [*data, *files_of(documents, command.reading)]
     check_outputs(outputs, read)

@@ -59,7 +59,7 @@ class ChatOptions(PasswordOptions):
     )
     json: bool = knob(False, "same as --format json", variables=())
     exit_zero: bool = knob(False, "exit 0 even if no answer is found")
-    plain: bool = knob(False, "do not rewrite follow-up questions", group="Method", once=True)
+    no_rewrite: bool = knob(False, "do not rewrite follow-up questions", group="Method", once=True)
 
 
 class ChatCommand(Options):
@@ -267,7 +267,7 @@ class Talk:
             collection = self._collected(options.chat.documents, cancellation)
             session.prepare(method, retriever=retriever, listener=Listener(progress=line, cancellation=cancellation))
         self.conversation = Conversation(
-            session=session, collection=collection, method=method, retriever=retriever, plain=options.chat.plain
+            session=session, collection=collection, method=method, retriever=retriever, plain=options.chat.no_rewrite
         )
 
     # -- documents and questions -----------------------------------------------------------------------------------------

@@ -39,24 +39,24 @@ def explain(console: Console, options: ExplainCommand) -> int:
     Examples:
       fbrag explain book.txt "Who sealed the chronometer box?" -n 5
       fbrag explain book.txt "Who sealed the chronometer box?" --find "the lead seal"
-      fbrag explain book.txt "Who sealed the chronometer box?" --samples-text
+      fbrag explain book.txt "Who sealed the chronometer box?" --show-samples
       fbrag explain --text report.pdf
     """
     shown = options.explain
-    for name, asked in (("--text", shown.text), ("--prompt", shown.prompt), ("--chunk", shown.chunk is not None)):
+    for name, asked in (("--text", shown.text), ("--show-prompt", shown.show_prompt), ("--chunk", shown.chunk is not None)):
         if asked and options.output.form == "json":
             raise FbragError("usage", f"{name} is text, not JSON", "leave out --json (or add --format text)")
     if shown.text:
         return _print_text(console, options)
     with open_question(options, console) as (session, stream, page, _):
-        query = read_question(options, session, console, answering=shown.prompt or options.run.dry_run)
+        query = read_question(options, session, console, answering=shown.show_prompt or options.run.dry_run)
         n_chunks = len(query.corpus.chunks)
         if shown.chunk and shown.chunk > n_chunks:
             raise FbragError("usage", f"--chunk {shown.chunk}: the text has {plural(n_chunks, 'chunk')}", "count from 1")
         if options.run.dry_run:
             stream.write(planned(session.resolved(query), options.output.form) + "\n")
             return ExitCode.DONE
-        trace = session.retrieve(query, answering=shown.prompt)
+        trace = session.retrieve(query, answering=shown.show_prompt)
         found = _print_explanation(stream, trace, session, options, console)
         page(trace)
         device = session.device
@@ -112,7 +112,7 @@ def _explanation(trace: Trace, session: Session, options: ExplainOptions, column
         retriever = session.retriever(trace.query.collection, trace.retriever)
         term_scores = retriever.term_scores if isinstance(retriever, BM25) else None
         yield from explain_text.one_chunk(trace, options.chunk - 1, term_scores, columns)
-    elif options.prompt:
+    elif options.show_prompt:
         for title, written in session.prompts(trace):
             yield from explain_text.prompt(written, title, columns)
     else:
@@ -128,7 +128,7 @@ def _explanation(trace: Trace, session: Session, options: ExplainOptions, column
         if in_part(trace) and not trace.tables:
             yield ""
             yield from explain_text.excerpts(trace, columns)
-        if options.samples_text:
+        if options.show_samples:
             yield ""
             yield from explain_text.samples(trace, columns, colored=colored)
         if options.map or (options.map is None and columns is not None):

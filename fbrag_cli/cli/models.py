@@ -57,7 +57,7 @@ class PullOptions(Options):
     role: Role | None = knob(
         None, "small or large: print how to use the model in this role; without NAME, download the default for it", variables=()
     )
-    suggested: bool = knob(False, "download the pair that 'list --all' suggests for this machine", variables=())
+    recommended: bool = knob(False, "download the pair that 'list --all' recommends for this machine", variables=())
     sha256: str | None = knob(None, "the file's expected SHA-256 (required for a URL)", variables=(), metavar="HEX")
     dry_run: bool = knob(False, "print URLs and sizes without downloading", variables=())
 
@@ -105,8 +105,8 @@ def list_(console: Console, options: ListOptions) -> None:
     elif models:
         print("\n".join(table(models, roles, advice)), flush=True)  # before the notes on stderr
         if advice:
-            console.info(f"suggested for this machine: {pair_text(advice.pair)}")
-            console.hint("fbrag models pull --suggested")
+            console.info(f"recommended for this machine: {pair_text(advice.pair)}")
+            console.hint("fbrag models pull --recommended")
     else:
         console.info(f"no models in {store}")
         console.hint("fbrag models pull")
@@ -122,7 +122,7 @@ def pull(console: Console, options: PullOptions) -> None:
       fbrag models pull smollm2-135m
       fbrag models pull llama-3.1-8b --role large
       fbrag models pull hf:Qwen/Qwen2.5-Coder-3B-Instruct-GGUF/qwen2.5-coder-3b-instruct-q4_k_m.gguf
-      fbrag models pull --suggested --dry-run
+      fbrag models pull --recommended --dry-run
     """
     from fbrag_cli.cli.live import download_bar
 
@@ -141,7 +141,7 @@ def pull(console: Console, options: PullOptions) -> None:
             print(printable(str(model.path)), flush=True)
             if each.sha256 is None:
                 console.info(f"{model.name}: sha256 {model.sha256}")
-    if options.suggested:
+    if options.recommended:
         pair = advise(load_catalog()).pair
         for role, entry in (("small", pair.small), ("large", pair.large)):
             console.hint(f"fbrag config set {role} {entry.id}")
@@ -230,12 +230,14 @@ def _pair(console: Console) -> Mapping[str, str]:
 
 
 def _names_to_pull(options: PullOptions, console: Console) -> list[str]:
-    """Return the names given or suggested, else those of the default pair that can be downloaded. Raises FbragError `usage`."""
-    if options.suggested and (options.names or options.role or options.sha256):
-        raise FbragError("usage", "--suggested cannot be combined with NAME, --role or --sha256", "fbrag models pull --suggested")
+    """Return the names given or recommended, else those of the default pair that can be downloaded. Raises FbragError `usage`."""
+    if options.recommended and (options.names or options.role or options.sha256):
+        raise FbragError(
+            "usage", "--recommended cannot be combined with NAME, --role or --sha256", "fbrag models pull --recommended"
+        )
     if len(options.names) > 1 and (options.role or options.sha256):
         raise FbragError("usage", "--role and --sha256 apply to one model", "pull one model at a time")
-    if options.suggested:
+    if options.recommended:
         return [entry.id for entry in advise(load_catalog()).pair.models]
     if options.names:
         return list(dict.fromkeys(options.names))

@@ -247,13 +247,13 @@ class ExplainOptions(Options):
     limit: int = knob(20, "rows to print", flags=("-n", "--limit"), minimum=1)
     all: bool = knob(False, "print all rows", variables=())
     sort: Literal["score", "position"] = knob("score", "order of the rows")
-    samples_text: bool = knob(False, "print the forward samples and the chunk that each one matches best")
+    show_samples: bool = knob(False, "print the forward samples and the chunk that each one matches best")
     find: str | None = knob(
         None, "find the chunk that contains TEXT, and show why it was or was not selected", variables=(), metavar="TEXT"
     )
     chunk: int | None = knob(None, "print chunk N in full, with its matching terms", variables=(), minimum=1)
     map: bool | None = knob(None, "draw a map of scores across the document (default: on a terminal)", flags=("--map/--no-map",))
-    prompt: bool = knob(False, "print the exact prompts of both models", variables=())
+    show_prompt: bool = knob(False, "print the exact prompts of both models", variables=())
     text: bool = knob(False, "print the extracted text of DOC with line and page numbers (no QUESTION)", variables=())
 
 
@@ -268,7 +268,7 @@ class BatchOptions(ParallelOptions):
         variables=(),
         metavar="FILE",
     )
-    jobs: str | None = knob(
+    pairs: str | None = knob(
         None,
         "pairs of document and question: CSV or JSON Lines (optional: id, answers)",
         variables=(),

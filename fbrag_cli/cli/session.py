@@ -47,7 +47,7 @@ def open_session(
     listener = Listener(progress=progress, cancellation=console.cancellation)
 
     opened = cache.opened(private=private, progress=progress)
-    reuse = CachePolicy(refresh=cache.again, report_original_costs=report_original_costs)
+    reuse = CachePolicy(refresh=cache.refresh, report_original_costs=report_original_costs)
     download = partial(fetch, console=console)
     with Session.open(models, opened, listener, fetch=download, verbose=console.verbosity >= 2, reuse=reuse) as session:
         session.models.offline = console.offline
@@ -65,13 +65,13 @@ def offer(names: Sequence[str], store: Path, console: Console, *, gpu: bool) -> 
     chose it; it is then downloaded and saved in the configuration file. None: any missing model is handled by `fetch`. Raises
     FbragError `model_missing` if the answer is no.
     """
-    from fbrag_cli.models.advice import speed_sentence, suggested
+    from fbrag_cli.models.advice import recommended, speed_sentence
     from fbrag_cli.models.catalog import load_catalog
 
     catalog = load_catalog()
     if console.yes or console.offline or not _is_asked() or {*names} != {entry.id for entry in catalog.default.models}:
         return None
-    pair = suggested(catalog, _machine(gpu=gpu))
+    pair = recommended(catalog, _machine(gpu=gpu))
     if pair.models == catalog.default.models:
         return None
     _mention_servers(console)

@@ -20,7 +20,7 @@ from fbrag_cli.storage.files import not_writable
 from fbrag_cli.training.registry import TRAININGS
 from fbrag_cli.training.training import Training
 
-HELP = """Train the components that FIT-RAG and R2AG need.
+HELP = """Train the components that a method needs.
 
 \b
 Examples:

@@ -42,7 +42,7 @@ class Configuration:
     def method_for(self, dataset: str) -> Method:
         """Return the method with the prompts and the check for a dataset. Raises FbragError `usage` if the file has no prompts
         for it."""
-        method = replace(self.method, answer_anyway=dataset not in self.checked)
+        method = replace(self.method, allow_unsupported=dataset not in self.checked)
         return self.prompts.of(dataset).applied(method) if self.prompts else method
 
     @property

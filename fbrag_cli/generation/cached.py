@@ -93,7 +93,7 @@ class Replies:
         return found[1]
 
     def add(self, key: str, reply: object, entry: dict[str, Any]) -> None:
-        """Store a reply. entry: its cache entry, which replaces one with fewer samples, or any with --again."""
+        """Store a reply. entry: its cache entry, which replaces one with fewer samples, or any with --refresh."""
         self._remember(key, reply)
         if self._cache is not None and self.about:
             self._cache.write_json(KIND, key, {"about": asdict(self.about), **entry})

@@ -238,7 +238,7 @@ class Generator(Protocol):
         ...
 
     def render_prompt(self, messages: Sequence[Message]) -> str:
-        """Return the model's prompt for `messages`, including its own markers, as `explain --prompt` prints it."""
+        """Return the model's prompt for `messages`, including its own markers, as `explain --show-prompt` prints it."""
         ...
 
     def count_tokens(self, text: str) -> int:

@@ -126,7 +126,7 @@ class Method(ABC):
     instructions: str | None = knob(
         None, "how to phrase the answer: 'in one sentence' (@FILE reads it)", compared=False, metavar="TEXT"
     )
-    answer_anyway: bool = knob(False, "always print an answer, even an unsupported one", compared=False)
+    allow_unsupported: bool = knob(False, "always print an answer, even an unsupported one", compared=False)
     templates: Templates | None = None
     choices: tuple[str, ...] = ()
 
@@ -153,7 +153,7 @@ class Method(ABC):
         return [_GAP.join((next(passages).text_for(asked), *(passage.text for passage in passages))) for _, passages in by_chunk]
 
     def messages(self, trace: Trace) -> tuple[Message, ...]:
-        """Return the prompt of Stage III, as `explain --prompt` prints it."""
+        """Return the prompt of Stage III, as `explain --show-prompt` prints it."""
         return answer_messages(self.passages(trace), trace.question, self.instructions, self.templates)
 
     def support_messages(self, trace: Trace, answer: str) -> tuple[Message, ...]:
@@ -180,11 +180,11 @@ class Method(ABC):
         """Run Stage III: the large model answers greedily from the context.
 
         Beyond the papers, it is then asked whether the context supports the answer; if not, the document does not say. This check
-        is left out with `answer_anyway`, and where the context is empty.
+        is left out with `allow_unsupported`, and where the context is empty.
         """
         trace = self.truncate_to_window(trace, tools.answering(self))
         trace = answered_by(*ask(self, trace, self.messages(trace), tools))
-        if self.answer_anyway or not trace.from_document:
+        if self.allow_unsupported or not trace.from_document:
             return replace(judged(trace, None), status="answered")
         elapsed = tools.timer()
         with stage("verify", tools.progress):
@@ -205,7 +205,7 @@ class Method(ABC):
 
     def described(self) -> dict[str, Any]:
         """Return the settings that make a difference to a result, by name. They are the key of an evaluation's rows."""
-        hidden = ("instructions", "answer_anyway", "templates", "choices")
+        hidden = ("instructions", "allow_unsupported", "templates", "choices")
         return {each.name: getattr(self, each.name) for each in fields(self) if each.name not in hidden}
 
 

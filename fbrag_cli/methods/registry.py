@@ -45,7 +45,7 @@ DEFAULT = FBRag.name
 
 #: Name -> the settings that it stands for. Their cost was measured (tests/benchmarks/README.md).
 PRESETS: Mapping[str, Mapping[str, Any]] = {
-    "fast": {"method": "order-preserving", "answer_anyway": True, "window_weight": 0.6},
+    "fast": {"method": "order-preserving", "allow_unsupported": True, "window_weight": 0.6},
     "thorough": {"select": 10},
 }
 

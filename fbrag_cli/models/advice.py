@@ -108,7 +108,7 @@ def _suits(pair: Pair, machine: Machine) -> bool:
     return pair.only != "gpu" and machine.fits(pair_bytes(pair)) and not slow
 
 
-def suggested(catalog: Catalog, machine: Machine) -> Pair:
+def recommended(catalog: Catalog, machine: Machine) -> Pair:
     """Return the largest pair that suits the machine, the default pair if no other does."""
     return next((pair for pair in reversed(catalog.pairs) if _suits(pair, machine)), catalog.default)
 
@@ -121,14 +121,14 @@ class Advice:
     pair: Pair
 
     def roles(self, name: str) -> tuple[str, ...]:
-        """Return the roles of a model in the suggested pair."""
+        """Return the roles of a model in the recommended pair."""
         return tuple(role for role, entry in (("small", self.pair.small), ("large", self.pair.large)) if entry.id == name)
 
 
 def advise(catalog: Catalog) -> Advice:
     """Return the advice for this machine."""
     machine = this_machine()
-    return Advice(machine, suggested(catalog, machine))
+    return Advice(machine, recommended(catalog, machine))
 
 
 def pair_text(pair: Pair) -> str:

@@ -19,7 +19,7 @@ from fbrag_cli.trace import Trace
 #: Says that no text of the document was read.
 OWN_KNOWLEDGE = "from the model's own knowledge, not from the document"
 #: How the command line prints an answer that the sources do not support.
-ANYWAY = " (use --answer-anyway to print it)"
+ANYWAY = " (use --allow-unsupported to print it)"
 #: How the command line reads more of the passages that match.
 MORE = ": --more"
 #: The heading of sources before there is an answer.

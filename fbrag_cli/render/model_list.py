@@ -12,7 +12,7 @@ from fbrag_cli.models.store import StoredModel
 from fbrag_cli.text.printable import byte_size
 from fbrag_cli.text.table import align_columns
 
-_FITS = ("suggested", "GPU", "CPU", "CPU, slow", "no")  # where a model fits, in the order of the table
+_FITS = ("recommended", "GPU", "CPU", "CPU, slow", "no")  # where a model fits, in the order of the table
 
 #: Model name -> its roles, "small" and "large".
 Roles = Mapping[str, tuple[str, ...]]
@@ -21,7 +21,7 @@ Roles = Mapping[str, tuple[str, ...]]
 def table(models: Sequence[StoredModel], roles: Roles, advice: Advice | None) -> Iterator[str]:
     """Yield the lines of the table.
 
-    advice: adds the memory that each takes and where it fits, what is suggested first; None for a table of what is here.
+    advice: adds the memory that each takes and where it fits, what is recommended first; None for a table of what is here.
     """
     if advice is None:
         whole_header = ("NAME", "ROLE", "SIZE", "QUANT", "CONTEXT", "LICENSE", "STATE")
@@ -54,14 +54,14 @@ def record(model: StoredModel, roles: Roles, advice: Advice | None) -> dict[str,
         "slow": _is_slow(model, advice),
     }
     about = {each: getattr(entry, each, None) or None for each in ("active_parameters", "replaced_by")}
-    return fields | fits | {"suggested": advice.roles(model.name), **about}
+    return fields | fits | {"recommended": advice.roles(model.name), **about}
 
 
 def advice_record(advice: Advice) -> dict[str, Any]:
     """Return the keys of `fbrag.models/1` beside the models."""
     return {
         "machine": {"memory_bytes": advice.machine.memory, "gpu_bytes": advice.machine.gpu_memory},
-        "suggested": {
+        "recommended": {
             "small": advice.pair.small.id,
             "large": advice.pair.large.id,
             "bytes": advice.pair.bytes,
@@ -88,7 +88,7 @@ def _role(roles: Sequence[str]) -> str:
 def _fit(model: StoredModel, advice: Advice) -> str:
     """Return one of `_FITS`."""
     if advice.roles(model.name):
-        return "suggested"
+        return "recommended"
     if advice.machine.fits_gpu(model.bytes):
         return "GPU"
     if not advice.machine.fits(bytes_needed(model.bytes, model.entry)):

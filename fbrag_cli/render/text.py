@@ -109,7 +109,7 @@ def last_line(trace: Trace, device: str) -> str:
     seconds = sum(stage.seconds for stage in trace.stages)
     waited = f"{seconds:.0f} s" if seconds >= _LONG else f"{seconds:.1f} s"
     on = f" on {device.partition(',')[0]}" if device else ""
-    parts = ["cached answer (--again to ask again)" if "answer" in trace.cached else f"{waited}{on}", agreement(trace)]
+    parts = ["cached answer (--refresh to ask again)" if "answer" in trace.cached else f"{waited}{on}", agreement(trace)]
     return " · ".join(filter(None, parts))
 
 

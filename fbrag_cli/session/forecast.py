@@ -123,7 +123,7 @@ class Forecast:
 def forecast(session: Session, method: Method, corpus: Corpus) -> Forecast:
     """Return the forecast for a question on a corpus, from the pace in the session's cache."""
     pace = session.cache.read_json(KIND, _key(session, method), _read)
-    return Forecast(pace, _words_read(method, corpus), checked=not method.answer_anyway and method.n_context_chunks(1) > 0)
+    return Forecast(pace, _words_read(method, corpus), checked=not method.allow_unsupported and method.n_context_chunks(1) > 0)
 
 
 def keep(forecast: Forecast, session: Session, method: Method, trace: Trace) -> None:

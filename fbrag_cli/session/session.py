@@ -83,7 +83,7 @@ class Session:
         settings, listener = settings or ModelSettings(), listener or Listener()
         if cache is None or isinstance(cache, CacheSettings):
             chosen = cache or CacheSettings()
-            cache, reuse = chosen.opened(progress=listener.progress), reuse or CachePolicy(refresh=chosen.again)
+            cache, reuse = chosen.opened(progress=listener.progress), reuse or CachePolicy(refresh=chosen.refresh)
         pool = ModelPool(Models(settings, listener, fetch=fetch), verbose=verbose)
         return cls(pool, Retrievers(settings, cache, verbose=verbose), cache, listener, reuse)
 

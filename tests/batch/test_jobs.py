@@ -56,7 +56,7 @@ def test_a_file_that_is_none_is_for_stdin(tmp_path: Path) -> None:
         with pytest.raises(FbragError) as jobs:
             read_jobs(path)
         assert str(questions.value.hint).endswith("-Q -")
-        assert str(jobs.value.hint).endswith("--jobs -")
+        assert str(jobs.value.hint).endswith("--pairs -")
 
 
 def test_an_id_that_is_the_number_of_another_row(tmp_path: Path) -> None:

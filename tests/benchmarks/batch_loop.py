@@ -29,7 +29,7 @@ from time import perf_counter
 DOCUMENTS = Path(__file__).resolve().parents[1] / "documents"
 FBRAG = [sys.executable, "-m", "fbrag_cli"]
 LOOP = 'for f in *.txt; do while IFS= read -r q; do {ask} "$f" "$q" </dev/null; done <questions; done'
-NOTHING = "The document does not say."
+NOTHING = "No answer found in the document."
 
 
 def make(folder: Path, n_documents: int, n_questions: int, n_words: int | None, before: str) -> None:

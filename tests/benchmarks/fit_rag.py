@@ -62,7 +62,7 @@ AT, BLOCK = (1, 3, 5, 10, 20), 20
 DENSE = "MiniLM"
 #: Controls that have as many words of a question as "fit-rag" took.
 AT_EQUAL_WORDS = ("control: first passages", "control: BM25's windows")
-_SHORT: dict[str, Any] = {"max_tokens": 32, "answer_anyway": True}
+_SHORT: dict[str, Any] = {"max_tokens": 32, "allow_unsupported": True}
 
 
 def systems(folder: str | None, embedder: Path | None) -> dict[str, Method]:

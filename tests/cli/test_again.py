@@ -1,4 +1,4 @@
-"""The same question again: answered from the cache, without a model, and said so; `--again` asks anew."""
+"""The same question again: answered from the cache, without a model, and said so; `--refresh` asks anew."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_the_same_question_again_loads_no_model(fbrag: Run, options: list[object
 
 
 def test_it_says_so_and_streams_the_answer_as_one_piece(fbrag: Run, options: list[object]) -> None:
-    plain = ["--method", "vanilla", "--select", 1, "--max-tokens", 12, "--answer-anyway", *options[:4]]
+    plain = ["--method", "vanilla", "--select", 1, "--max-tokens", 12, "--allow-unsupported", *options[:4]]
     first = fbrag("ask", INQUIRY, QUESTION, *plain)
     assert "answered in" in first.stderr.splitlines()[-1]
     second = fbrag("ask", INQUIRY, QUESTION, *plain)
@@ -55,7 +55,7 @@ def test_it_says_so_and_streams_the_answer_as_one_piece(fbrag: Run, options: lis
 
 def test_again_and_no_cache_ask_anew(fbrag: Run, options: list[object]) -> None:
     first = answered(fbrag, *options)
-    for option in ("--again", "--no-cache"):
+    for option in ("--refresh", "--no-cache"):
         anew = answered(fbrag, *options, option)
         assert not {"samples", "answer"} & set(anew["cached"])
         assert seconds(anew, "load") > 0
@@ -93,13 +93,13 @@ def test_explain_samples_anew_with_again(fbrag: Run, options: list[object]) -> N
     explained()
     cached = explained()
     assert ("samples" in cached["cached"], seconds(cached, "load")) == (True, 0)
-    assert "samples" not in explained("--again")["cached"]
+    assert "samples" not in explained("--refresh")["cached"]
 
 
 def test_a_model_that_is_gone_is_missing_even_where_the_answer_is_cached(fbrag: Run, smollm2: Path, tmp_path: Path) -> None:
     moved = tmp_path / "model.gguf"
     moved.symlink_to(smollm2)
-    plain = ["--method", "vanilla", "--select", 1, "--answer-anyway", "--large", moved]
+    plain = ["--method", "vanilla", "--select", 1, "--allow-unsupported", "--large", moved]
     answered(fbrag, *plain)
     moved.unlink()
     done = fbrag("ask", INQUIRY, QUESTION, *plain)

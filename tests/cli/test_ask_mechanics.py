@@ -34,7 +34,7 @@ def _model(smollm2: Path) -> None:
 @pytest.fixture(scope="module")
 def answered(fbrag_cached: Run) -> subprocess.CompletedProcess[str]:
     """The run that fills the module's cache."""
-    done = fbrag_cached("ask", INQUIRY, QUESTION, "--answer-anyway", *FAST)
+    done = fbrag_cached("ask", INQUIRY, QUESTION, "--allow-unsupported", *FAST)
     assert done.returncode == 0, done.stderr
     return done
 
@@ -45,11 +45,11 @@ def test_text_is_the_answer_then_the_sources_with_their_lines(
     answer, first, *_, others = answered.stdout.strip().split("\n\n")
     assert re.match(r"(\[1\]|Closest passage:) \S+:\d+", first)
     assert re.fullmatch(r"also read: lines? \d+(-\d+)?", others)
-    every = fbrag_cached("ask", INQUIRY, QUESTION, "--answer-anyway", "--sources", "all", *FAST).stdout
+    every = fbrag_cached("ask", INQUIRY, QUESTION, "--allow-unsupported", "--sources", "all", *FAST).stdout
     assert every.startswith(answer)
     assert re.findall(r"^\[(\d)\] .+:\d+(?:-\d+)?$", every, re.MULTILINE) == ["1", "2"]
     assert re.fullmatch(r"\d+(\.\d)? s on CPU · [0-2] of 2 samples agree", answered.stderr.splitlines()[-1])
-    told = fbrag_cached("ask", "-v", INQUIRY, QUESTION, "--answer-anyway", *FAST).stderr
+    told = fbrag_cached("ask", "-v", INQUIRY, QUESTION, "--allow-unsupported", *FAST).stderr
     assert re.search(r"\d+ chunks: 2 retrieved, 2 samples .* 2 selected, answer.* CPU", told)
 
 
@@ -57,7 +57,7 @@ def test_the_place_of_a_cited_source_is_that_of_its_marked_sentence(fbrag_cached
     with Loopback() as server:
         server.default = stream("Her ballast was pig iron.")
         asked = ("ask", INQUIRY, "What was the ship's ballast made of?", "--method", "vanilla", "--large", server.address)
-        done = fbrag_cached(*asked, "--answer-anyway")
+        done = fbrag_cached(*asked, "--allow-unsupported")
     cited = re.search(r"\n\n\[(\d)\] .+:(\d+)-(\d+)\n((?:    .+\n)+)", done.stdout)
     assert cited
     assert done.stdout.startswith(f"Her ballast was pig iron. [{cited[1]}]\n\n")
@@ -70,7 +70,7 @@ def test_the_place_of_a_cited_source_is_that_of_its_marked_sentence(fbrag_cached
 
 
 def test_json_sources_are_spans_of_the_decoded_text(fbrag: Run) -> None:
-    done = fbrag("ask", INQUIRY, QUESTION, "--json", "--answer-anyway", *FAST)
+    done = fbrag("ask", INQUIRY, QUESTION, "--json", "--allow-unsupported", *FAST)
     told = json.loads(done.stdout)
     text = INQUIRY.read_text("utf-8")
     assert told["schema"] == "fbrag.answer/1"
@@ -104,7 +104,7 @@ def test_the_same_seed_gives_the_same_and_another_gives_other_samples(fbrag: Run
 
 
 def test_jsonl_tells_what_happens_and_ends_with_the_whole(fbrag_cached: Run) -> None:
-    done = fbrag_cached("ask", INQUIRY, QUESTION, "-f", "jsonl", "--answer-anyway", *FAST)
+    done = fbrag_cached("ask", INQUIRY, QUESTION, "-f", "jsonl", "--allow-unsupported", *FAST)
     events = [json.loads(line) for line in done.stdout.splitlines()]
     kinds = [event["event"] for event in events]
     assert kinds[0] == "selected"
@@ -116,13 +116,13 @@ def test_jsonl_tells_what_happens_and_ends_with_the_whole(fbrag_cached: Run) -> 
 
 
 def test_markdown_has_a_footnote_for_each_source(fbrag_cached: Run) -> None:
-    done = fbrag_cached("ask", INQUIRY, QUESTION, "-f", "md", "--answer-anyway", *FAST)
+    done = fbrag_cached("ask", INQUIRY, QUESTION, "-f", "md", "--allow-unsupported", *FAST)
     assert re.search(r"\S\[\^\d\]", done.stdout)
     assert len(re.findall(r"^\[\^\d\]: ", done.stdout, re.MULTILINE)) == 2
 
 
 def test_answer_only_is_the_answer_only_and_quiet_is_quiet(fbrag_cached: Run) -> None:
-    done = fbrag_cached("ask", "-qa", INQUIRY, QUESTION, "--answer-anyway", *FAST)
+    done = fbrag_cached("ask", "-qa", INQUIRY, QUESTION, "--allow-unsupported", *FAST)
     assert done.stdout.strip()
     assert "Sources" not in done.stdout
     assert not re.search(r"\[\d\]|Not in the sources", done.stdout)
@@ -130,7 +130,7 @@ def test_answer_only_is_the_answer_only_and_quiet_is_quiet(fbrag_cached: Run) ->
 
 
 def test_without_sources_the_answer_refers_to_none(fbrag_cached: Run) -> None:
-    asked = ("ask", INQUIRY, QUESTION, "--answer-anyway", *FAST)
+    asked = ("ask", INQUIRY, QUESTION, "--allow-unsupported", *FAST)
     told = json.loads(fbrag_cached(*asked, "--json").stdout)
     head = "Low confidence: " if told["low_confidence"] else ""
     assert fbrag_cached(*asked, "--sources", "none").stdout.splitlines()[0] == head + told["answer"]
@@ -147,7 +147,7 @@ def test_where_the_document_does_not_say_the_proposal_is_shown_and_alone_it_is_o
         found = fbrag_cached(*asked)
         alone, none, zero = (fbrag_cached(*asked, *options) for options in (["-a"], ["--sources", "none"], ["--exit-zero"]))
     missing = "Not in the document: master, ship"
-    unsupported = "Unsupported answer: Captain Vance. (use --answer-anyway to print it)"
+    unsupported = "Unsupported answer: Captain Vance. (use --allow-unsupported to print it)"
     notes = f"No answer found in the document.\n\n{missing}\n{unsupported}\n"
     assert found.stdout.startswith(f"{notes}\nClosest passage: ")
     assert alone.stdout == "No answer found in the document.\n"
@@ -160,7 +160,7 @@ def test_piped_output_is_what_a_terminal_shows_minus_escapes(
 ) -> None:
     pty = pytest.importorskip("pty", reason="Windows has no pseudo-terminals")
     master, slave = pty.openpty()
-    command = [sys.executable, "-m", "fbrag_cli", "ask", str(INQUIRY), QUESTION, "--answer-anyway", *FAST]
+    command = [sys.executable, "-m", "fbrag_cli", "ask", str(INQUIRY), QUESTION, "--allow-unsupported", *FAST]
     with subprocess.Popen(command, stdout=slave, stderr=subprocess.DEVNULL, env=module_environment) as run, time_limit(run):
         os.close(slave)
         shown = b""
@@ -181,7 +181,7 @@ def _read(descriptor: int) -> bytes:
 def test_colour_is_never_forced_on_a_pipe_but_can_be_asked_for(
     fbrag_cached: Run, answered: subprocess.CompletedProcess[str]
 ) -> None:
-    arguments = ("ask", INQUIRY, QUESTION, "--answer-anyway", *FAST)
+    arguments = ("ask", INQUIRY, QUESTION, "--allow-unsupported", *FAST)
     assert "\x1b" not in answered.stdout
     assert "\x1b[" in fbrag_cached(*arguments, "--color", "always").stdout
     assert "\x1b" not in fbrag_cached(*arguments, env={"FORCE_COLOR": "1", "NO_COLOR": "1"}).stdout
@@ -202,7 +202,7 @@ def test_several_documents_are_pooled_and_each_source_names_its_file(fbrag: Run,
 
 
 def test_an_output_file_is_whole_or_not_there(fbrag: Run, tmp_path: Path) -> None:
-    assert fbrag("ask", INQUIRY, QUESTION, "--json", "-o", "answer.json", "--answer-anyway", *FAST).stdout == ""
+    assert fbrag("ask", INQUIRY, QUESTION, "--json", "-o", "answer.json", "--allow-unsupported", *FAST).stdout == ""
     assert json.loads((tmp_path / "answer.json").read_text())["status"] == "answered"
     (tmp_path / "kept.json").write_text("before")
     failed = fbrag("ask", INQUIRY, QUESTION, "-o", "kept.json", "--recall", "16", *MODELS, "--timeout", "0.2")
@@ -219,7 +219,7 @@ def test_a_document_cannot_speak_to_the_terminal_or_as_markup(fbrag: Run, tmp_pa
     (tmp_path / "hostile.txt").write_text(hostile * 20)
     shown = {}
     for form in ("text", "md", "json"):
-        done = fbrag("ask", "hostile.txt", "Who is the captain?", "-f", form, "--full", "--answer-anyway", *FAST)
+        done = fbrag("ask", "hostile.txt", "Who is the captain?", "-f", form, "--full", "--allow-unsupported", *FAST)
         assert done.returncode == 0, done.stderr
         assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]", done.stdout + done.stderr)
         shown[form] = done.stdout
@@ -279,7 +279,7 @@ def test_a_prompt_that_does_not_fit_is_an_error_with_both_numbers(fbrag: Run) ->
 
 
 def test_the_length_limit_of_the_answer_is_a_warning(fbrag: Run) -> None:
-    done = fbrag("ask", INQUIRY, "Tell everything that happened.", *FAST, "--max-tokens", "1", "--answer-anyway", "--json")
+    done = fbrag("ask", INQUIRY, "Tell everything that happened.", *FAST, "--max-tokens", "1", "--allow-unsupported", "--json")
     assert json.loads(done.stdout)["truncated"] is True
     assert "warning: the answer was cut off at 1 token" in done.stderr
 
@@ -316,7 +316,7 @@ def test_the_loop_of_the_readme_gives_one_row_a_file(module_environment: dict[st
 
 
 def test_an_answer_alone_is_one_line_whatever_the_model_writes(fbrag_cached: Run) -> None:
-    done = fbrag_cached("ask", "-a", INQUIRY, "List the names.", "--answer-anyway", *FAST)
+    done = fbrag_cached("ask", "-a", INQUIRY, "List the names.", "--allow-unsupported", *FAST)
     assert len(done.stdout.splitlines()) == 1
     for form, expected in (("text", "\n"), ("md", "\n")):
         assert fbrag_cached("ask", "-a", "nowhere.txt", QUESTION, "-f", form).stdout == expected
@@ -325,6 +325,6 @@ def test_an_answer_alone_is_one_line_whatever_the_model_writes(fbrag_cached: Run
 
 
 def test_on_a_narrow_terminal_no_line_of_a_source_is_too_wide(module_environment: dict[str, str]) -> None:
-    shown = on_terminal(60, module_environment, "ask", INQUIRY, QUESTION, "--answer-anyway", "--full", *FAST)
+    shown = on_terminal(60, module_environment, "ask", INQUIRY, QUESTION, "--allow-unsupported", "--full", *FAST)
     assert len(shown) > 8
     assert all(len(line) <= 60 for line in shown if line.startswith("    "))

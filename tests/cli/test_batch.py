@@ -168,7 +168,7 @@ def test_a_document_that_cannot_be_read_makes_rows_with_errors(fbrag: Run, folde
     (folder / "jobs.csv").write_text(
         "document,question,id,answers\ndocs/a.txt,When did the brig sail?,x,noon\nnone.txt,Who?,y,\nnone.txt,Why?,z,\n", "utf-8"
     )
-    arguments = ("batch", "--jobs", "jobs.csv", "-o", "out.jsonl", *SMALL)
+    arguments = ("batch", "--pairs", "jobs.csv", "-o", "out.jsonl", *SMALL)
     done = fbrag(*arguments)
     assert done.returncode == 1
     assert "3 rows: " in done.stderr
@@ -183,7 +183,7 @@ def test_a_document_that_cannot_be_read_makes_rows_with_errors(fbrag: Run, folde
     assert fbrag(*arguments, "--retry-errors").returncode == 0
     assert [row["id"] for row in rows_of(folder / "out.jsonl")] == ["x", "y", "z"]
     (folder / "none.txt").unlink()
-    fast = fbrag("batch", "--jobs", "jobs.csv", "--fail-fast", *SMALL)
+    fast = fbrag("batch", "--pairs", "jobs.csv", "--fail-fast", *SMALL)
     assert (fast.returncode, len(fast.stdout.splitlines())) == (1, 2)
 
 
@@ -191,14 +191,14 @@ def test_a_folder_without_files_is_an_error_of_its_rows_when_the_run_goes_on_too
     (folder / "empty").mkdir()
     (folder / "jobs.csv").write_text("document,question\nempty,Who?\ndocs/a.txt,When did the brig sail?\n", "utf-8")
     for _ in range(2):
-        done = fbrag("batch", "--jobs", "jobs.csv", "-o", "out.jsonl", *SMALL)
+        done = fbrag("batch", "--pairs", "jobs.csv", "-o", "out.jsonl", *SMALL)
         assert (done.returncode, "1 error (out.jsonl)" in done.stderr) == (1, True), done.stderr
 
 
 def test_errors_outside_the_run_stay(fbrag: Run, folder: Path) -> None:
     """Nothing is lost where --retry-errors is refused, and where the run is about other rows."""
     (folder / "jobs.csv").write_text("document,question\nnone.txt,Who?\nnone.txt,Why?\ndocs/a.txt,When?\n", "utf-8")
-    arguments = ("batch", "--jobs", "jobs.csv", "-o", "out.jsonl", *SMALL)
+    arguments = ("batch", "--pairs", "jobs.csv", "-o", "out.jsonl", *SMALL)
     assert fbrag(*arguments).returncode == 1
     before = (folder / "out.jsonl").read_bytes()
     assert fbrag(*arguments, "--retry-errors", "--select", "2").returncode == 2
@@ -222,7 +222,7 @@ def test_rows_that_lack_a_part_are_refused(fbrag: Run, folder: Path) -> None:
 
 def test_a_run_ends_after_so_many_errors(fbrag: Run, folder: Path) -> None:
     (folder / "jobs.csv").write_text("document,question\n" + "".join(f"none{i}.txt,Who?\n" for i in range(5)), "utf-8")
-    done = fbrag("batch", "--jobs", "jobs.csv", "--max-errors", "2", *SMALL)
+    done = fbrag("batch", "--pairs", "jobs.csv", "--max-errors", "2", *SMALL)
     assert (done.returncode, len(done.stdout.splitlines())) == (1, 2)
 
 
@@ -253,7 +253,7 @@ def test_they_are_no_part_of_a_folder_that_is_one_source(fbrag: Run, folder: Pat
 def test_fail_fast_counts_the_errors_of_this_run(fbrag: Run, folder: Path) -> None:
     (folder / "jobs.csv").write_text("document,question\nnone.txt,Who?\ndocs/a.txt,When?\ndocs/a.txt,Why?\n", "utf-8")
     for n_rows in (1, 3):
-        assert fbrag("batch", "--jobs", "jobs.csv", "-o", "out.jsonl", "--fail-fast", *SMALL).returncode == 1
+        assert fbrag("batch", "--pairs", "jobs.csv", "-o", "out.jsonl", "--fail-fast", *SMALL).returncode == 1
         assert len(rows_of(folder / "out.jsonl")) == n_rows
 
 
@@ -299,13 +299,13 @@ def test_a_sheet_goes_on_from_the_rows_beside_it(fbrag: Run, folder: Path) -> No
 def test_rows_that_are_read_are_not_written(fbrag: Run, folder: Path) -> None:
     """Rows of a batch may be the jobs of another one."""
     (folder / "out.jsonl").write_text('{"schema":"fbrag.row/1","document":"docs/a.txt","question":"When?"}\n', "utf-8")
-    done = fbrag("batch", "--jobs", "out.jsonl", "-o", "out.csv", "--restart", *SMALL)
+    done = fbrag("batch", "--pairs", "out.jsonl", "-o", "out.csv", "--restart", *SMALL)
     assert (done.returncode, "-o out.jsonl: it is read, and would be overwritten" in done.stderr) == (2, True), done.stderr
 
 
 def test_a_terminal_obeys_no_cell_of_csv(fbrag: Run, folder: Path) -> None:
     (folder / "q.txt").write_text("Who\x1b[2J?\n", "utf-8")
-    arguments = ("batch", "docs/a.txt", "-Q", "q.txt", "-o", "out.csv", "--method", "vanilla", "--answer-anyway")
+    arguments = ("batch", "docs/a.txt", "-Q", "q.txt", "-o", "out.csv", "--method", "vanilla", "--allow-unsupported")
     with Loopback() as server:
         server.default = stream("The \x1b]0;x\x07master.\nThe mate.")
         for _ in range(2):
@@ -319,7 +319,7 @@ def test_a_terminal_obeys_no_cell_of_csv(fbrag: Run, folder: Path) -> None:
 
 def test_gold_answers_are_carried_into_a_column(fbrag: Run, folder: Path) -> None:
     (folder / "jobs.jsonl").write_text('{"document":"docs/a.txt","question":"When?","answers":["noon","at 12"]}\n', "utf-8")
-    assert fbrag("batch", "--jobs", "jobs.jsonl", "-o", "out.csv", *SMALL).returncode == 0
+    assert fbrag("batch", "--pairs", "jobs.jsonl", "-o", "out.csv", *SMALL).returncode == 0
     with (folder / "out.csv").open(newline="", encoding="utf-8") as file:
         (row,) = csv.DictReader(file)
     assert json.loads(row["answers"]) == ["noon", "at 12"]
@@ -367,7 +367,7 @@ def test_a_terminal_shows_how_far_the_run_is(folder: Path, clean_environment: di
     """Before the first row is there, too; and how many rows have an error."""
     lines = ["document,question", "none.txt,Why?", "docs/a.txt,Who?", "docs/a.txt,Where?", "docs/b.txt,When?"]
     (folder / "jobs.csv").write_text("\n".join(lines), "utf-8")
-    command = ["batch", "--jobs", "jobs.csv", "-o", "out.jsonl", "--no-cache", *SMALL]
+    command = ["batch", "--pairs", "jobs.csv", "-o", "out.jsonl", "--no-cache", *SMALL]
     seen = b""
     pty = pytest.importorskip("pty", reason="Windows has no pseudo-terminals")
     master, slave = pty.openpty()
@@ -430,9 +430,9 @@ def test_questions_at_once_give_their_rows_in_order(fbrag: Run, folder: Path) ->
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["docs"], "use either --questions FILE or --jobs FILE"),
+        (["docs"], "use either --questions FILE or --pairs FILE"),
         (["-Q", "q.txt"], "no documents given"),
-        (["docs", "--jobs", "q.txt"], "--jobs cannot be combined with DOC or --together"),
+        (["docs", "--pairs", "q.txt"], "--pairs cannot be combined with DOC or --together"),
         (["docs", "-Q", "q.txt", "--shard", "3/2"], "--shard 3/2: expected I/N"),
         (["docs", "-Q", "q.txt", "--parallel", "many"], '--parallel is "many", expected auto or a number from 1 to 64'),
         (["docs", "-Q", "q.txt", "--set", "gpu-layers=²"], '--set gpu-layers is "²", expected auto, all or a number'),

@@ -21,7 +21,7 @@ CLAUSES = {
     "loan.txt": "The sum of the loan is 5,000 pounds. The loan ends with 60 days of notice.",
 }
 QUESTIONS = ("How many days of notice end it?", "=1+1 <b>What</b> is the rent?")
-FAST = ("--method", "vanilla", "--answer-anyway")
+FAST = ("--method", "vanilla", "--allow-unsupported")
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ def test_what_no_job_asks_is_not_said_to_be_open(fbrag: Run, folder: Path) -> No
     (folder / "jobs.csv").write_text(f"document,question\n{names[0]},What is the rent?\n{names[1]},What is the sum?\n", "utf-8")
     with Loopback() as server:
         server.default = stream("900 pounds.")
-        done = fbrag("batch", "--jobs", "jobs.csv", "-o", "a.csv", "--html", "a.html", "--large", server.address, *FAST)
+        done = fbrag("batch", "--pairs", "jobs.csv", "-o", "a.csv", "--html", "a.html", "--large", server.address, *FAST)
     assert done.returncode == 0, done.stderr
     page = lxml.html.fromstring((folder / "a.html").read_text("utf-8"))
     assert [cell.text_content().split()[:1] for cell in page.xpath("//tbody//td")] == [["900"], [], [], ["900"]]

@@ -20,7 +20,7 @@ from tests.conftest import Run
 from tests.servers import Loopback, stream, stuck
 
 TEXT = "The Ironhythe works were built by Josiah Goss in 1841.\n\nThe railway board paid for the works at Ironhythe.\n"
-FAST = ("--method", "order-preserving", "--answer-anyway", "--chunk-words", "10", "--select", "2")
+FAST = ("--method", "order-preserving", "--allow-unsupported", "--chunk-words", "10", "--select", "2")
 BUILT, PAID = "Who built the Ironhythe works?", "Who paid for the Ironhythe works?"
 SECONDS = 90
 
@@ -86,7 +86,7 @@ def test_the_words_with_a_slash(fbrag: Run, server: Loopback, works: Path, tmp_p
 
 
 def test_the_plain_option_asks_questions_as_they_are_typed(fbrag: Run, server: Loopback, works: Path) -> None:
-    done = fbrag("chat", works, "--plain", *FAST, *models(server), stdin=f"{BUILT}\nAnd who paid for it?\n")
+    done = fbrag("chat", works, "--no-rewrite", *FAST, *models(server), stdin=f"{BUILT}\nAnd who paid for it?\n")
     assert (done.returncode, "understood" in done.stderr) == (0, False)
 
 
@@ -110,7 +110,7 @@ def test_a_question_that_is_answered_from_more_passages_is_no_failure(fbrag: Run
     once = fbrag("chat", works, *method, *models(server), stdin=f"{BUILT}\n")
     assert (once.returncode, "No answer found" in once.stdout) == (1, True), once.stderr
     server.replies.append(stream(" "))
-    more = fbrag("chat", works, *method, "--again", *models(server), stdin=f"{BUILT}\n/more\n")
+    more = fbrag("chat", works, *method, "--refresh", *models(server), stdin=f"{BUILT}\n/more\n")
     assert (more.returncode, "Josiah Goss. [1]" in more.stdout) == (0, True), more.stderr
     assert "(added by --more)" in more.stdout
 

@@ -111,18 +111,21 @@ def test_one_chunk_shows_its_terms_and_its_text(fbrag_cached: Run) -> None:
 
 
 def test_samples_prompts_and_map_are_shown_when_asked_for(fbrag_cached: Run) -> None:
-    done = fbrag_cached("explain", INQUIRY, QUESTION, "--samples-text", "--map", "-n", "1", *FAST)
+    done = fbrag_cached("explain", INQUIRY, QUESTION, "--show-samples", "--map", "-n", "1", *FAST)
     assert len(re.findall(r"^forward samples? \d.* · best match: lines ", done.stdout, re.MULTILINE)) == 2
     assert "Score of 36 chunks of " in done.stdout
     assert len(re.search(r"^\|(.*)\|$", done.stdout, re.MULTILINE)[1]) == 74  # type: ignore[index]
-    prompts = fbrag_cached("explain", INQUIRY, QUESTION, "--prompt", *FAST, "-m", "smollm2-135m").stdout
+    prompts = fbrag_cached("explain", INQUIRY, QUESTION, "--show-prompt", *FAST, "-m", "smollm2-135m").stdout
     assert prompts.count("<|im_start|>user") == 2
     assert prompts.count(f"Question: {QUESTION}") == 2
 
 
 def test_what_shapes_the_answer_shapes_its_prompt(fbrag_cached: Run) -> None:
-    command = ("explain", INQUIRY, QUESTION, "--method", "vanilla", "-m", "smollm2-135m", "--prompt")
-    assert "in one word" in fbrag_cached(*command, "--instructions", "in one word", "--max-tokens", "9", "--answer-anyway").stdout
+    command = ("explain", INQUIRY, QUESTION, "--method", "vanilla", "-m", "smollm2-135m", "--show-prompt")
+    assert (
+        "in one word"
+        in fbrag_cached(*command, "--instructions", "in one word", "--max-tokens", "9", "--allow-unsupported").stdout
+    )
     assert "in one word" not in fbrag_cached(*command).stdout
 
 

@@ -70,10 +70,10 @@ def test_every_door_takes_names_in_another_normal_form(fbrag: Run, tmp_path: Pat
     assert "is a document, not a question" in fbrag("ask", "Verträge", "Verträge/Größe.txt").stderr
     plan = fbrag("ask", "Verträge", QUESTION, "--dry-run", "--include", "Grö*", "--config", "Verträge/Einträge.toml")
     assert json.loads(plan.stdout)["documents"] == 1
-    done = fbrag("batch", "--jobs", "Verträge/jobs.csv", *about, "-o", "Verträge/out.jsonl")
+    done = fbrag("batch", "--pairs", "Verträge/jobs.csv", *about, "-o", "Verträge/out.jsonl")
     (row,) = map(json.loads, (folder / "out.jsonl").read_text().splitlines())
     assert (row["document"], row["status"] != "error") == ("Verträge/Größe.txt", True), done.stderr
-    done = fbrag("batch", "--jobs", "Verträge/jobs.csv", *about, "-o", "Verträge/Größe.txt")
+    done = fbrag("batch", "--pairs", "Verträge/jobs.csv", *about, "-o", "Verträge/Größe.txt")
     assert (done.returncode, "would be overwritten" in done.stderr) == (2, True)
     done = fbrag("batch", "Verträge", "--include", "*.txt", "-Q", "Verträge/Fragen für alle.txt", *about)
     assert len(done.stdout.splitlines()) == 1, "the file of questions is no document"

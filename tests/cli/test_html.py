@@ -31,7 +31,7 @@ def words(text: str) -> str:
 @pytest.mark.parametrize("read", [("--select", "2"), ("--budget", "120", "--recall", "1")])
 def test_ask_writes_the_page_beside_the_answer(fbrag: Run, tmp_path: Path, read: tuple[str, str]) -> None:
     page = tmp_path / "page.html"
-    options = ("-m", "smollm2-135m", "--max-tokens", "16", "--answer-anyway", "--json", *FAST, *read)
+    options = ("-m", "smollm2-135m", "--max-tokens", "16", "--allow-unsupported", "--json", *FAST, *read)
     done = fbrag("ask", INQUIRY, QUESTION, "--html", page, *options)
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
@@ -69,7 +69,7 @@ def test_a_server_that_says_nothing_of_its_window_has_a_page(fbrag: Run, tmp_pat
     page = tmp_path / "page.html"
     with Loopback() as server:
         models = ("--small", server.address, "-m", server.address)
-        done = fbrag("ask", INQUIRY, QUESTION, "--html", page, "--answer-anyway", "--max-tokens", "8", *FAST[:-2], *models)
+        done = fbrag("ask", INQUIRY, QUESTION, "--html", page, "--allow-unsupported", "--max-tokens", "8", *FAST[:-2], *models)
     assert done.returncode == 0, done.stderr
     told = words(re.sub(r"<[^>]*>", " ", page.read_text("utf-8")))
     assert f"large model {server.address}#tiny " in told
@@ -80,7 +80,7 @@ def test_a_server_that_says_nothing_of_its_window_has_a_page(fbrag: Run, tmp_pat
 def test_a_page_that_fails_costs_no_answer(fbrag: Run, tmp_path: Path) -> None:
     answer, command = (
         tmp_path / "answer.txt",
-        ("ask", INQUIRY, QUESTION, "-m", "smollm2-135m", "--answer-anyway", "--max-tokens", "8"),
+        ("ask", INQUIRY, QUESTION, "-m", "smollm2-135m", "--allow-unsupported", "--max-tokens", "8"),
     )
     done = fbrag(*command, *FAST, "-o", answer, "--html", "/dev/full")
     assert (done.returncode, answer.is_file()) == (5, True)

@@ -44,7 +44,7 @@ def test_what_was_read_and_as_much_again_with_the_same_samples(fbrag: Run, smoll
     looking = ("--chunk-words", 60, "--recall", 1, "--samples", 2, "--set", "forward-tokens=12", *reads)
 
     def read(*more: str) -> list[dict[str, Any]]:
-        done = fbrag("ask", INQUIRY, QUESTION, *models, *looking, "--answer-anyway", "--json", *more)
+        done = fbrag("ask", INQUIRY, QUESTION, *models, *looking, "--allow-unsupported", "--json", *more)
         told = json.loads(done.stdout)
         assert ("samples" in told["cached"]) == bool(more)
         found: list[dict[str, Any]] = told["sources"]
@@ -58,7 +58,7 @@ def test_what_was_read_and_as_much_again_with_the_same_samples(fbrag: Run, smoll
         return bool(source["start_char"] <= other["start_char"] and other["end_char"] <= source["end_char"])
 
     assert all(any(holds(source, each) for source in twice) for each in once)
-    shown = fbrag("ask", INQUIRY, QUESTION, *models, *looking, "--answer-anyway", "--more", "--sources", "all")
+    shown = fbrag("ask", INQUIRY, QUESTION, *models, *looking, "--allow-unsupported", "--more", "--sources", "all")
     heads = [line for line in shown.stdout.splitlines() if line.startswith("[")]
     assert [head.endswith(" (added by --more)") for head in heads] == [
         not any(holds(source, each) for each in once) for source in twice
@@ -92,7 +92,7 @@ def test_no_hint_where_it_could_not_be_pasted_or_nobody_reads_it(fbrag: Run, lam
     asked = (ASKED, "--method", "vanilla", "--select", 1, "--chunk-words", 40, "--large", declining)
     assert "hint" not in fbrag("ask", "-", *asked, stdin=lamps.read_text()).stderr
     assert fbrag("ask", "-qa", "--exit-zero", lamps, *asked).stderr == ""
-    assert "hint" not in fbrag("ask", lamps, *asked, "--answer-anyway").stderr
+    assert "hint" not in fbrag("ask", lamps, *asked, "--allow-unsupported").stderr
 
 
 @pytest.mark.parametrize("method", ["fb-rag", "order-preserving", "vanilla", "refeed"])

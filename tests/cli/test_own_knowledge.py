@@ -46,7 +46,7 @@ def test_an_answer_from_own_knowledge_says_so_and_has_no_sources(fbrag_cached: R
     assert (answer["support"], answer["unsupported_terms"], answer["warnings"]) == (None, [], [])
     asked = ("ask", INQUIRY, QUESTION, "--method", "closed-book", *SHORT)
     text = fbrag_cached(*asked, "--html", tmp_path / "page.html")
-    said = f"Not sure: {answer['answer']}" if answer["answer_probability"] < SURE_ALONE else answer["answer"]
+    said = f"Low confidence: {answer['answer']}" if answer["answer_probability"] < SURE_ALONE else answer["answer"]
     assert (text.returncode, text.stdout) == (0, f"{said}\n\n{NOTE}\n")
     assert text.stderr.splitlines()[-1].endswith("from the model's own knowledge, not from the document")
     assert fbrag_cached(*asked, "-f", "md").stdout == f"{said}\n\n{NOTE}\n"
@@ -63,22 +63,22 @@ def test_explain_shows_the_passage_that_genread_wrote_and_both_prompts(fbrag_cac
     assert passage["text"].strip()
     assert (answer["status"], answer["from_document"], answer["sources"], answer["support"]) == ("answered", False, [], None)
     command = ("explain", INQUIRY, QUESTION, *GENREAD)
-    explained = fbrag_cached(*command, "-n", "1", "--samples-text")
+    explained = fbrag_cached(*command, "-n", "1", "--show-samples")
     assert " ".join(passage["text"].split()) in " ".join(explained.stdout.split())
-    first, second = fbrag_cached(*command, "--prompt").stdout.split("--- large model")[1:]
+    first, second = fbrag_cached(*command, "--show-prompt").stdout.split("--- large model")[1:]
     assert passage["text"].strip() in second
     assert passage["text"].strip() not in first
     assert "Garefowl" not in first + second  # the ship, which the question does not name
 
 
 def test_refeed_answers_from_chunks_that_its_first_answer_raises(fbrag_cached: Run) -> None:
-    answer = told(fbrag_cached, "refeed", "--answer-anyway")
+    answer = told(fbrag_cached, "refeed", "--allow-unsupported")
     assert [sample["answer"] for sample in answer["samples"]] == [told(fbrag_cached, "closed-book")["answer"]]
     assert (answer["from_document"], len(answer["sources"])) == (True, 2)
     for source in answer["sources"]:
         assert source["score"] == pytest.approx(source["backward_score"] + source["forward_score"], abs=1e-3)
     assert list(answer["models"]) == ["large"]
-    prompts = fbrag_cached("explain", INQUIRY, QUESTION, *REFEED, "--prompt").stdout
+    prompts = fbrag_cached("explain", INQUIRY, QUESTION, *REFEED, "--show-prompt").stdout
     first, second = prompts.split("--- large model")[1:]
     assert answer["sources"][0]["text"] in second
     assert "Passages" not in first

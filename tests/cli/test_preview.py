@@ -323,7 +323,7 @@ def resolved(**given: tuple[object, int]) -> dict[str, object]:
 
 def test_fast_is_the_question_alone_and_thorough_more_chunks() -> None:
     assert resolved() == {}
-    assert resolved(fast=(True, FLAG)) == {"method": "order-preserving", "answer_anyway": True, "window_weight": 0.6}
+    assert resolved(fast=(True, FLAG)) == {"method": "order-preserving", "allow_unsupported": True, "window_weight": 0.6}
     assert resolved(thorough=(True, FLAG)) == {"select": 10}
 
 
@@ -334,7 +334,7 @@ def test_an_option_beside_a_preset_counts_unless_it_comes_from_further_away() ->
     assert resolved(fast=(True, FLAG), method=("vanilla", FILE))["method"] == "order-preserving"
     assert resolved(fast=(True, FILE), method=("vanilla", FLAG)) == {"method": "vanilla"}
     assert resolved(fast=(True, FILE), thorough=(True, FLAG)) == {"select": 10}
-    assert resolved(fast=(True, FLAG), method=("order-preserving", FLAG))["answer_anyway"] is True
+    assert resolved(fast=(True, FLAG), method=("order-preserving", FLAG))["allow_unsupported"] is True
 
 
 def test_fast_weighs_windows_with_bm25_alone() -> None:
@@ -400,7 +400,7 @@ def test_a_terminal_shows_what_is_known_and_then_what_a_pipe_gets(
 def test_a_narrow_and_low_terminal_and_wide_characters(clean_environment: dict[str, str], fbrag: Run, tmp_path: Path) -> None:
     (tmp_path / "船.txt").write_text(CHINESE, "utf-8")
     seen: list[list[str]] = []
-    command = ["ask", "船.txt", "船长是谁？", "--answer-anyway", "--sources", "none", *FAST]
+    command = ["ask", "船.txt", "船长是谁？", "--allow-unsupported", "--sources", "none", *FAST]
     screen, code = on_screen(60, 6, command, clean_environment, tmp_path, lambda screen, *_: seen.append(screen.lines()))
     assert code == 0
     assert any(line.startswith("Best keyword") for lines in seen for line in lines)

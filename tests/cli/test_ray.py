@@ -23,7 +23,7 @@ from tests.conftest import INQUIRY, ROOT, Run, needs
 ray = needs("ray")
 
 N_DOCUMENTS, N_QUESTIONS = 10, 8
-TINY = ("--method", "order-preserving", "--large", "smollm2-135m", "--max-tokens", "4", "--answer-anyway")
+TINY = ("--method", "order-preserving", "--large", "smollm2-135m", "--max-tokens", "4", "--allow-unsupported")
 RAY = ("--engine", "ray", "--threads", "1")
 
 

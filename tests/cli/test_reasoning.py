@@ -65,7 +65,7 @@ def test_a_server_that_thinks_is_named_with_what_to_do(fbrag: Run, log: Path) ->
 
     with Loopback() as server:
         server.default = thinking
-        done = fbrag("ask", log, QUESTION, "--method", "vanilla", "--answer-anyway", "--json", "--large", server.address)
+        done = fbrag("ask", log, QUESTION, "--method", "vanilla", "--allow-unsupported", "--json", "--large", server.address)
     told = json.loads(done.stdout)
     stages = {stage["name"]: stage for stage in told["stages"]}
     assert (told["answer"], stages["answer"]["generated_tokens"], stages["answer"]["reasoning_tokens"]) == ("yes", 4, 3)

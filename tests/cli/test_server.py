@@ -43,8 +43,10 @@ def test_an_answer_comes_from_a_real_server(request: pytest.FixtureRequest, fbra
 
 
 def test_a_local_model_looks_forward_and_a_server_answers(fbrag: Run, smollm2: Path, llama_cpp_server: str) -> None:
-    done = fbrag("ask", INQUIRY, QUESTION, "-a", "--answer-anyway", *FEW, "--small", "smollm2-135m", "--large", llama_cpp_server)
-    own = fbrag("ask", INQUIRY, QUESTION, "-a", "--answer-anyway", *FEW, "--small", "smollm2-135m", "--large", "smollm2-135m")
+    done = fbrag(
+        "ask", INQUIRY, QUESTION, "-a", "--allow-unsupported", *FEW, "--small", "smollm2-135m", "--large", llama_cpp_server
+    )
+    own = fbrag("ask", INQUIRY, QUESTION, "-a", "--allow-unsupported", *FEW, "--small", "smollm2-135m", "--large", "smollm2-135m")
     assert (done.returncode, own.returncode) == (0, 0), done.stderr
     # Two builds of llama.cpp round in different ways: after some words a near tie may part the answers.
     assert done.stdout.split()[:5] == own.stdout.split()[:5]
@@ -90,14 +92,14 @@ def test_the_key_goes_to_the_server_and_nowhere_else(fbrag: Run, tmp_path: Path,
 def test_a_server_elsewhere_is_a_warning_and_with_offline_an_error(fbrag: Run) -> None:
     with Loopback() as server:
         elsewhere = server.address.replace("127.0.0.1", "0.0.0.0")  # it is this machine, but not by its address
-        warned = fbrag("ask", INQUIRY, QUESTION, "--answer-anyway", *FEW, *both(elsewhere))
+        warned = fbrag("ask", INQUIRY, QUESTION, "--allow-unsupported", *FEW, *both(elsewhere))
         assert warned.returncode == 0, warned.stderr
         assert f"warning: sending document text to {elsewhere[:-3]} (model tiny), unencrypted" in warned.stderr
         n_asked = len(server.asked)
         refused = fbrag("ask", INQUIRY, QUESTION, "--offline", *FEW, *both(elsewhere))
         assert (refused.returncode, len(server.asked)) == (4, n_asked)
         assert refused.stderr.startswith("error: --offline prevents a connection to http://0.0.0.0")
-        assert fbrag("ask", INQUIRY, QUESTION, "--offline", "--answer-anyway", *FEW, *both(server.address)).returncode == 0
+        assert fbrag("ask", INQUIRY, QUESTION, "--offline", "--allow-unsupported", *FEW, *both(server.address)).returncode == 0
 
 
 def test_offline_forbids_a_model_of_a_cloud_under_a_name_of_its_own(fbrag: Run) -> None:
@@ -113,7 +115,7 @@ def test_what_a_server_says_reaches_no_terminal_as_it_is(fbrag: Run) -> None:
     with Loopback() as server:
         server.pages["/v1/models"] = {"data": [{"id": "ti\x1b[31mny"}]}
         server.default = stream("The \x1b]0;owned\x07master \x1b[2J", "was \u202eeman\x00.")
-        done = fbrag("ask", INQUIRY, QUESTION, "--answer-anyway", *FEW, *both(server.address))
+        done = fbrag("ask", INQUIRY, QUESTION, "--allow-unsupported", *FEW, *both(server.address))
         assert done.returncode == 0, done.stderr
         assert not {"\x1b", "\x07", "\x00", "\u202e"} & set(done.stdout + done.stderr)
         assert "master" in done.stdout
@@ -166,7 +168,7 @@ def test_an_address_stands_in_the_configuration_too(fbrag: Run) -> None:
     with Loopback() as server:
         for key in ("small", "large"):
             assert fbrag("config", "set", key, f"{server.address}#tiny").returncode == 0
-        done = fbrag("ask", INQUIRY, QUESTION, "-a", "--answer-anyway", *FEW)
+        done = fbrag("ask", INQUIRY, QUESTION, "-a", "--allow-unsupported", *FEW)
         assert (done.returncode, done.stdout) == (0, "It is blue.\n")
         listed = fbrag("models", "list", "--json")
         assert listed.returncode == 0, listed.stderr

@@ -69,7 +69,7 @@ def test_the_list_of_commands_has_the_first_sentence_of_each_help() -> None:
 def test_the_file_sets_each_option_of_a_question_that_has_a_variable() -> None:
     commands = Commands().commands
     options = {each.name for name in ("ask", "explain", "batch") for each in commands[name].settings.values() if each.variables}
-    of_one_run = {"output", "pages", "include", "exclude", "yes", "again", "password_file"}
+    of_one_run = {"output", "pages", "include", "exclude", "yes", "refresh", "password_file"}
     assert options - of_one_run <= {*known_keys()}
 
 

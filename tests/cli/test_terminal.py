@@ -61,7 +61,7 @@ def ask(folder: Path, clean_environment: dict[str, str]) -> Iterator[Callable[..
 
         def asked(columns: int, *options: str, **environment: str) -> Screen:
             names = [f"report {number}.txt" for number in range(1, 6)]
-            command = ["ask", *names, QUESTION, "--method", "vanilla", "--large", server.address, "--answer-anyway", *options]
+            command = ["ask", *names, QUESTION, "--method", "vanilla", "--large", server.address, "--allow-unsupported", *options]
             screen, code = on_screen(columns, 50, command, clean_environment | environment, folder)
             assert code == 0, screen.lines()
             return screen
@@ -126,7 +126,7 @@ def test_a_hostile_name_is_no_control_sequence_in_a_link(clean_environment: dict
     (tmp_path / name).write_text("Tamsin Vale lit the lamp.")
     with Loopback() as server:
         server.default = stream("Tamsin Vale")
-        command = ["ask", name, "Who lit the lamp?", "--method", "vanilla", "--large", server.address, "--answer-anyway"]
+        command = ["ask", name, "Who lit the lamp?", "--method", "vanilla", "--large", server.address, "--allow-unsupported"]
         screen, code = on_screen(100, 30, command, clean_environment, tmp_path)
     assert code == 0
     (shown,) = [text for address, text in screen.links.items() if address]
@@ -147,7 +147,7 @@ def test_chinese_is_broken_at_the_width_of_its_characters(
     )
     with Loopback() as server:
         server.default = stream("船长是张伟。")
-        command = ["ask", "船.txt", "船长是谁？", "--method", "vanilla", "--large", server.address, "--answer-anyway"]
+        command = ["ask", "船.txt", "船长是谁？", "--method", "vanilla", "--large", server.address, "--allow-unsupported"]
         screen, code = on_screen(columns, 40, command, clean_environment, tmp_path)
     assert code == 0
     lines = below_the_address(screen)

@@ -134,7 +134,7 @@ def test_a_format_that_nobody_typed_and_the_command_lacks_is_left_out(fbrag: Run
     assert fbrag(*command, "-f", form).returncode == 2
 
 
-@pytest.mark.parametrize("option", [("--text",), ("--prompt",), ("--chunk", "1")])
+@pytest.mark.parametrize("option", [("--text",), ("--show-prompt",), ("--chunk", "1")])
 def test_explain_has_no_json_of_what_is_text(fbrag: Run, files: Path, option: tuple[str, ...]) -> None:
     done = fbrag("explain", "fine.txt", "brig", "--json", *option)
     assert (done.returncode, json.loads(done.stdout)["error"]["code"]) == (2, "usage")

@@ -35,7 +35,7 @@ PARTS = ["Grey water lay flat under low cloud."] * 8
 PARTS[2] = "The lantern of the barque was sealed by Tobias Wrenn."
 PARTS[5] = "Wrenn was born at Skerrow and went to sea as a boy."
 TEXT = "\n".join(PARTS)
-METHOD = FBRag(recall=3, select=2, samples=2, answer_anyway=True)
+METHOD = FBRag(recall=3, select=2, samples=2, allow_unsupported=True)
 BASE = Configuration(METHOD, "small", "large", chunk_words=10)
 
 
@@ -172,7 +172,7 @@ def test_configurations_share_index_samples_and_answers(tmp_path: Path) -> None:
 def test_what_a_method_does_not_read_makes_no_row(tmp_path: Path) -> None:
     bench = Bench()
     methods = product([Vanilla, OrderPreserving, LongContext], [1, 2])
-    configurations = [replace(BASE, method=method(select=n, answer_anyway=True)) for method, n in methods]
+    configurations = [replace(BASE, method=method(select=n, allow_unsupported=True)) for method, n in methods]
     run([example(1)], configurations, tmp_path / "rows.jsonl", bench.session())
     told = [(row["configuration"]["method"], row["configuration"].get("select")) for row in rows(tmp_path / "rows.jsonl")]
     assert sorted(told, key=str) == [

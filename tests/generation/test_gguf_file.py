@@ -65,7 +65,7 @@ def _check(done: subprocess.CompletedProcess[str]) -> None:
 
 
 def test_an_honest_file_answers(fbrag: Run, document: Path) -> None:
-    done = _ask(fbrag, Tiny().write(document.with_name("tiny.gguf")), "--answer-anyway")
+    done = _ask(fbrag, Tiny().write(document.with_name("tiny.gguf")), "--allow-unsupported")
     assert done.returncode == 0, done.stderr
 
 
@@ -113,7 +113,7 @@ def test_a_file_that_cannot_answer_is_one_error(fbrag: Run, document: Path, lie:
 
 @pytest.mark.parametrize("lie", NONSENSE)
 def test_a_file_that_answers_nonsense_answers(fbrag: Run, document: Path, lie: str) -> None:
-    done = _ask(fbrag, NONSENSE[lie].write(document.with_name("tiny.gguf")), "--answer-anyway")
+    done = _ask(fbrag, NONSENSE[lie].write(document.with_name("tiny.gguf")), "--allow-unsupported")
     assert done.returncode == 0, done.stderr
 
 

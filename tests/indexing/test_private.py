@@ -96,7 +96,7 @@ def test_no_file_is_written_of_a_document_with_a_password(fbrag: Run, environmen
 def test_no_file_holds_what_models_read_and_wrote(fbrag: Run, environment: dict[str, str], tmp_path: Path, smollm2: Path) -> None:
     (tmp_path / "hooks" / "sitecustomize.py").write_text(AUDIT)
     arguments = _documents(tmp_path)["docx"]
-    models = ["--small", smollm2, "--large", smollm2, "--answer-anyway", "--max-tokens", "4", "--samples", "1"]
+    models = ["--small", smollm2, "--large", smollm2, "--allow-unsupported", "--max-tokens", "4", "--samples", "1"]
     done = fbrag("ask", *arguments, "Who is the keeper?", *models, env=environment)
     assert done.returncode == 0, done.stderr
     written = [path for path in map(Path, (tmp_path / "audit.log").read_text().splitlines()) if path.is_file()]

@@ -106,11 +106,11 @@ def test_windows_need_bm25(corpus: Corpus) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in names() if name not in ("fb-rag", "r2ag")])
-@pytest.mark.parametrize("answer_anyway", [False, True])
+@pytest.mark.parametrize("allow_unsupported", [False, True])
 def test_an_answer_of_a_model_that_repeated_itself_is_given_with_a_warning(
-    corpus: Corpus, name: str, answer_anyway: bool
+    corpus: Corpus, name: str, allow_unsupported: bool
 ) -> None:
-    trace = run(name, corpus, Scripted(["nobody"], finish="repeat"), answer_anyway=answer_anyway)
+    trace = run(name, corpus, Scripted(["nobody"], finish="repeat"), allow_unsupported=allow_unsupported)
     assert (trace.answer, trace.status, trace.truncated) == ("nobody", "answered", False)
     assert trace.warnings == ("the model started repeating itself, so the answer was cut off",)
 
@@ -228,7 +228,7 @@ def test_genread_reads_what_it_wrote(corpus: Corpus) -> None:
 
 def test_refeed_retrieves_by_the_question_and_its_first_answer(corpus: Corpus) -> None:
     large = Scripted(["the galley, where nobody lit it"])
-    trace = run("refeed", corpus, large, max_tokens=16, answer_anyway=True)
+    trace = run("refeed", corpus, large, max_tokens=16, allow_unsupported=True)
     (first, _, sampling), (second, _, _) = large.asked
     assert (sampling.max_tokens, sampling.temperature) == (16, 0)
     assert not any(chunk in first[0].text for chunk in CHUNKS)
@@ -250,7 +250,7 @@ def test_a_question_in_a_document_cannot_move_the_instructions(corpus: Corpus) -
 def test_answer_anyway_asks_nothing_more(corpus: Corpus) -> None:
     for name in set(names()) - {"fb-rag", "r2ag"}:
         large = Scripted(["nobody"], yes=0.0)
-        trace = run(name, corpus, large, answer_anyway=True, max_tokens=16)
+        trace = run(name, corpus, large, allow_unsupported=True, max_tokens=16)
         n_calls = 2 if find_method(name).needs_large else 1
         assert (trace.status, trace.verdict.support, len(large.asked)) == ("answered", None, n_calls)
 

@@ -81,7 +81,7 @@ def test_the_document_does_not_say_what_check_and_samples_do_not_show_however_pr
 
 @pytest.mark.parametrize(
     ("method", "n_chunks_read"),
-    [(OrderPreserving(answer_anyway=True), 1), (Vanilla(), 1), (SelfRoute(), 1), (ClosedBook(), 0)],
+    [(OrderPreserving(allow_unsupported=True), 1), (Vanilla(), 1), (SelfRoute(), 1), (ClosedBook(), 0)],
 )
 @pytest.mark.parametrize("probability", [0.9, 0.5, None])
 def test_without_samples_the_answer_s_own_probability_alone_makes_it_unsure(

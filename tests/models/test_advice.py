@@ -11,7 +11,7 @@ import pytest
 
 from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.cli.main import run
-from fbrag_cli.models.advice import Advice, Machine, bytes_needed, first_run, is_slow, pair_bytes, pair_text, suggested
+from fbrag_cli.models.advice import Advice, Machine, bytes_needed, first_run, is_slow, pair_bytes, pair_text, recommended
 from fbrag_cli.models.catalog import Catalog, Pair, load_catalog
 from fbrag_cli.models.store import StoredModel
 from fbrag_cli.render.model_list import record, table
@@ -25,8 +25,8 @@ GB = 1024**3
 
 
 def taken(memory: float, gpu: float = 0, cores: int | None = None) -> tuple[str, str]:
-    """The suggested pair for gibibytes of memory, of which a system shows somewhat less."""
-    pair = suggested(CATALOG, Machine(round(memory * GB * 0.97), round(gpu * GB * 0.98), cores))
+    """The recommended pair for gibibytes of memory, of which a system shows somewhat less."""
+    pair = recommended(CATALOG, Machine(round(memory * GB * 0.97), round(gpu * GB * 0.98), cores))
     return pair.small.id, pair.large.id
 
 
@@ -67,7 +67,7 @@ def test_the_layers_of_a_suggested_pair_all_go_on_the_gpu() -> None:
     """As `layers_for_gpu` decides: the weights of the model that is loaded last fit, and 2 GB beside them."""
     for gpu in (6, 8, 12, 16, 24, 48, 80):
         machine = Machine(64 * GB, round(gpu * GB * 0.98))
-        pair = suggested(CATALOG, machine)
+        pair = recommended(CATALOG, machine)
         before = bytes_needed(pair.small.bytes, pair.small) if len(pair.models) > 1 else 0
         assert machine.gpu_memory - before - 2_000_000_000 >= pair.large.bytes
 
@@ -82,7 +82,7 @@ def test_the_page_on_machines_has_the_pairs_that_are_suggested() -> None:
         size, cores = int(re.findall(r"(\d+) GB", machine)[0]), re.findall(r"(\d+) cores", machine)
         on_gpu = machine.startswith("GPU")
         here = Machine(round((64 if on_gpu else size) * GB * 0.97), round(size * GB * 0.98) if on_gpu else 0, int(*cores or [8]))
-        pair = suggested(CATALOG, here)
+        pair = recommended(CATALOG, here)
         assert (small, large) == (pair.small.id, pair.large.id), machine
         assert (download, memory) == (byte_size(pair.bytes), byte_size(pair_bytes(pair))), machine
 
@@ -126,7 +126,7 @@ def test_a_pair_is_described_by_what_it_takes() -> None:
 
 def test_a_model_too_large_for_the_gpu_is_as_slow_as_on_the_cpu() -> None:
     catalog, machine = CATALOG, Machine(64 * GB, 8 * GB, cores=4)
-    advice = Advice(machine, suggested(catalog, machine))
+    advice = Advice(machine, recommended(catalog, machine))
     listed = [StoredModel(entry.id, Path(entry.file), entry.bytes, None, entry, "missing") for entry in catalog.models.values()]
     slow = {model.name: record(model, {model.name: ()}, advice)["slow"] for model in listed}
     assert (slow["qwen3.8-27b"], slow["qwen3.5-9b"], slow["qwen3.6-35b-a3b"]) == (True, False, False)
@@ -153,7 +153,7 @@ def test_the_suggested_pair_is_fetched_and_how_to_use_it_is_said(
     tiny: Catalog, store: Path, server: Server, capfd: pytest.CaptureFixture[str]
 ) -> None:
     server.serve_hub()
-    assert run(["models", "pull", "--suggested"], Cancellation()) == 0
+    assert run(["models", "pull", "--recommended"], Cancellation()) == 0
     assert (store / "tiny.gguf").read_bytes() == MODEL
     assert len(server.gets(HUB_PATH)) == 1
     out, err = capfd.readouterr()

@@ -137,7 +137,7 @@ def test_the_pair_that_is_taken_answers_this_question_and_the_next_ones(user: Us
     said = text(screen)
     assert f"downloading forward and answering from {user.hub.url.removeprefix('http://')}" in said
     assert said.count("to undo: fbrag config unset large && fbrag config unset small") == 1
-    screen, code = user.asks("", 100, [*QUESTION, "--again", "--json"])
+    screen, code = user.asks("", 100, [*QUESTION, "--refresh", "--json"])
     assert code in (0, 1), screen.lines()
     user.config("unset", "large")
     user.config("unset", "small")
@@ -195,7 +195,7 @@ def test_a_download_that_takes_too_long_ends_the_run_and_nothing_else_is_offered
 def test_without_a_configuration_file_the_pair_is_for_this_run(user: User) -> None:
     for no_file in ({"FBRAG_CONFIG": "none"}, {"XDG_CONFIG_HOME": str(user.folder / "note.txt")}):
         user.environment |= no_file
-        screen, code = user.asks("2", 100, [*QUESTION, "--again"])
+        screen, code = user.asks("2", 100, [*QUESTION, "--refresh"])
         assert code in (0, 1), screen.lines()
         assert "using these models for this run only hint: next time, pass --large answering --small forward" in text(screen)
 

@@ -53,8 +53,8 @@ def test_list_all_adds_what_can_be_had_and_what_fits(fbrag: Run, here: Environ) 
     assert {row[-2] for name, row in rows.items() if name != "NAME"} == {"missing"}
     assert rows["NAME"] == ["NAME", "ROLE", "SIZE", "MEMORY", "FITS", "STATE", "LICENSE"]
     fits = [row[4] for name, row in rows.items() if name != "NAME"]
-    assert fits == sorted(fits, key=["suggested", "GPU", "CPU", "CPU, slow", "no"].index)
-    assert fits.count("suggested") in (1, 2)
+    assert fits == sorted(fits, key=["recommended", "GPU", "CPU", "CPU, slow", "no"].index)
+    assert fits.count("recommended") in (1, 2)
     assert rows["smollm2-135m"][3:5] in (["875 MB", "CPU"], ["875 MB", "GPU"])
 
 
@@ -79,20 +79,20 @@ def test_a_model_has_one_line_of_eighty_columns(fbrag: Run, here: Environ, store
 def test_the_suggested_pair_is_printed_as_addresses_and_sizes(fbrag: Run, here: Environ) -> None:
     listed = fbrag("models", "list", "--all", env=here)
     said, hint = listed.stderr.splitlines()
-    assert said.startswith("suggested for this machine: ")
-    assert hint == "hint: fbrag models pull --suggested"
+    assert said.startswith("recommended for this machine: ")
+    assert hint == "hint: fbrag models pull --recommended"
     told = json.loads(fbrag("models", "list", "--all", "--json", env=here).stdout)
-    pair = [told["suggested"]["small"], told["suggested"]["large"]]
-    done = fbrag("models", "pull", "--suggested", "--dry-run", env=here)
+    pair = [told["recommended"]["small"], told["recommended"]["large"]]
+    done = fbrag("models", "pull", "--recommended", "--dry-run", env=here)
     assert done.returncode == 0
     for name in pair:
         entry = load_catalog().models[name]
         assert f"{name}: {entry.bytes} bytes, sha256 {entry.sha256}" in done.stdout
-    assert {role for model in told["models"] for role in model["suggested"]} == {"small", "large"}
+    assert {role for model in told["models"] for role in model["recommended"]} == {"small", "large"}
     assert told["machine"]["memory_bytes"] > 0
     (moe,) = (model for model in told["models"] if model["name"] == "qwen3.6-35b-a3b")
     assert (moe["parameters"], moe["active_parameters"], moe["license"]) == ("35B", "3B", "Apache-2.0")
-    assert fbrag("models", "pull", "--suggested", "smollm2-135m", env=here).returncode == 2
+    assert fbrag("models", "pull", "--recommended", "smollm2-135m", env=here).returncode == 2
 
 
 def test_list_as_json_has_everything(fbrag: Run, here: Environ, store: Path) -> None:

@@ -136,7 +136,7 @@ def test_what_is_not_shown_needs_a_click() -> None:
     assert "No answer found in the document." in before
     assert "Paris" not in before
     assert "Paris &lt;b&gt;" in fold
-    assert "--answer-anyway" not in html
+    assert "--allow-unsupported" not in html
     spanish = asked(trace, "¿Quién selló la caja del cronómetro y por qué lo hizo?")
     assert "El documento no lo dice." in live_page.done(spanish, "j-")["answer_html"]
 

@@ -72,7 +72,7 @@ def test_the_document_does_not_say() -> None:
         told = message(trace)
         assert told.startswith(sentence(language, "not_found"))
         assert "*Closest passage:*[^1]" in told
-        assert "--answer-anyway" not in told
+        assert "--allow-unsupported" not in told
         assert "Paris" in told
         assert answer_in(told) == ""
 

@@ -99,7 +99,7 @@ def test_a_selection_is_explained(served: Live) -> None:
 
 
 def test_all_that_is_served_is_asked_without_a_name(served: Live) -> None:
-    record = served.ask("Who made the lamp?", settings={"method": "vanilla", "answer_anyway": True, "max_tokens": 3})
+    record = served.ask("Who made the lamp?", settings={"method": "vanilla", "allow_unsupported": True, "max_tokens": 3})
     assert any(each["path"].endswith("lamp.txt") for each in record["documents"])
     assert record["method"]["name"] == "vanilla"
 

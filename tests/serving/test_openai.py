@@ -167,7 +167,7 @@ def test_nothing_of_an_answer_is_sent_before_it_was_checked(place: Place) -> Non
     pieces = events(place.lines(QUESTION))
     content = deltas(pieces, "content")
     assert content.startswith(
-        "The document does not say.\n\n*Proposed, but not shown by the chunks: Captain Vance.*\n\n*Closest:*[^1]"
+        "No answer found in the document.\n\n*Not in the document: master, ship*\n\n*Unsupported answer: Captain Vance.*"
     )
     assert pieces[-1]["choices"][0]["finish_reason"] == "stop"
     assert place.asked(QUESTION)[1]["choices"][0]["message"]["content"] == content
@@ -199,7 +199,9 @@ def test_a_follow_up_is_made_whole_by_the_messages_before_it(place: Place) -> No
     ]
     assert asked, "the whole question is asked"
     place.models.asked.clear()
-    place.asked(QUESTION, "The document does not say.\n\n*Closest:*[^1]\n\n[^1]: x — “y”", "And where did he build it?")
+    place.asked(
+        QUESTION, "No answer found in the document.\n\n*Closest passage:*[^1]\n\n[^1]: x — “y”", "And where did he build it?"
+    )
     (prompt,) = [str(each.body["messages"]) for each in place.models.chats if "Follow-up question: And where" in str(each.body)]
     assert "Question before: Who built the barque Petrel?\\nAnswer: none\\nFollow" in prompt
 

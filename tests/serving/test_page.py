@@ -243,7 +243,7 @@ def test_events_go_on_where_a_client_has_lost_them(served: Live) -> None:
 
 def test_a_question_of_the_page_runs_on_when_nobody_listens_and_is_stopped_by_its_job(smollm2: Path, folder: Path) -> None:
     with live(pair(smollm2), [str(folder / "log.txt")]) as server:
-        job = asked(server, settings={"max_tokens": 400, "answer_anyway": True})
+        job = asked(server, settings={"max_tokens": 400, "allow_unsupported": True})
         response = events(server, job)
         assert next(events_of(response))
         response.close()

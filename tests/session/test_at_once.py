@@ -32,8 +32,8 @@ from tests.conftest import INQUIRY
 from tests.documents.test_pdf import pdf_of_contents, stream
 from tests.documents.test_pdf_hostile import flate
 
-FAST = FBRag(recall=2, select=1, samples=2, forward_tokens=8, max_tokens=8, answer_anyway=True)
-ALONE = Vanilla(select=1, max_tokens=4, answer_anyway=True)
+FAST = FBRag(recall=2, select=1, samples=2, forward_tokens=8, max_tokens=8, allow_unsupported=True)
+ALONE = Vanilla(select=1, max_tokens=4, allow_unsupported=True)
 SECONDS = 60  # within which a thread is done, on a busy machine
 
 
@@ -217,7 +217,7 @@ def test_a_question_is_answered_from_what_it_retrieved(session: Session) -> None
 
 
 def test_a_real_model_answers_two_people_as_it_answers_each_of_them(smollm2: Path, tmp_path: Path) -> None:
-    method = FBRag(recall=1, select=1, samples=1, forward_tokens=8, max_tokens=8, answer_anyway=True)
+    method = FBRag(recall=1, select=1, samples=1, forward_tokens=8, max_tokens=8, allow_unsupported=True)
     model = str(smollm2)
     with Session.open(ModelSettings(small=model, large=model, gpu="off"), Cache(tmp_path / "cache")) as session:
         inquiry, others = session.collect([str(INQUIRY)], DocumentSettings()), ships("Meridian", "Petrel")

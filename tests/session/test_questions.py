@@ -95,7 +95,7 @@ def test_an_error_is_that_of_its_question_alone(session: Session, ships: Collect
 def test_events_reach_the_thread_that_asks_and_no_other(session: Session, ships: Collection) -> None:
     events: list[tuple[Event, int]] = []
     listener = Listener(progress=lambda event: events.append((event, threading.get_ident())))
-    method = Vanilla(select=1, max_tokens=4, answer_anyway=True)
+    method = Vanilla(select=1, max_tokens=4, allow_unsupported=True)
     traces = list(answer_all(session, queries([("Xyzzy?", ships), ("Plugh?", ships)] * 2, method), listener=listener, at_once=2))
     assert {thread for _, thread in events} == {threading.get_ident()}
     warnings = [event.text for event, _ in events if event.kind == "warning"]

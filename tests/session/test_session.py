@@ -23,7 +23,7 @@ from fbrag_cli.trace import Trace
 from tests.conftest import INQUIRY, ROOT
 
 QUESTION = "Where was the Garefowl built?"
-FAST = FBRag(recall=1, select=2, samples=2, forward_tokens=16, max_tokens=8, answer_anyway=True)
+FAST = FBRag(recall=1, select=2, samples=2, forward_tokens=16, max_tokens=8, allow_unsupported=True)
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +74,7 @@ def test_a_model_is_loaded_when_it_is_needed_and_the_stage_begins_after_it(smoll
 def test_a_run_has_a_listener_of_its_own(session: Session) -> None:
     heard: list[Event] = []
     collection = session.collect([str(INQUIRY)], DocumentSettings())
-    method = Vanilla(select=1, max_tokens=8, answer_anyway=True)
+    method = Vanilla(select=1, max_tokens=8, allow_unsupported=True)
     trace = session.ask(Query("Xyzzy?", collection, method), Listener(progress=heard.append))
     assert [event.text for event in heard if event.kind == "warning"] == list(trace.warnings)
     assert "no chunk matches the question" in trace.warnings[0]

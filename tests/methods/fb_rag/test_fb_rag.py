@@ -229,7 +229,7 @@ def test_an_answer_that_the_chunks_do_not_show_is_declined_unless_asked_for(corp
     trace = look_forward(QUESTION, corpus, Scripted(["Wrenn"]), settings)
     declined = answer(trace, Scripted(["Paris"], yes=0.1))
     assert (declined.status, declined.answer, declined.verdict.support) == ("not_found", "Paris", 0.1)
-    anyway = look_forward(QUESTION, corpus, Scripted(["Wrenn"]), FBRag(answer_anyway=True))
+    anyway = look_forward(QUESTION, corpus, Scripted(["Wrenn"]), FBRag(allow_unsupported=True))
     assert answer(anyway, Scripted(["Paris"], yes=0.1)).status == "answered"
     assert answer(trace, Scripted([" \n"], yes=1.0)).status == "not_found"
 

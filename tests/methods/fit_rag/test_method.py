@@ -224,7 +224,7 @@ def test_by_the_paper_the_model_writes_a_passage_where_it_does_not_read_the_docu
 
 
 def test_labels_of_another_model_make_a_warning() -> None:
-    method = FitRag(fit_rag="made", answer_anyway=True)
+    method = FitRag(fit_rag="made", allow_unsupported=True)
     for digest in (None, "1" * 64):
         trace = run(corpus_of(TEXTS), method, parts(), answer=True, sha256=digest)
         assert trace.answer == "Hull"

@@ -76,7 +76,7 @@ def test_a_folder_is_made_and_answers_from_windows(made: Path, tmp_path: Path, f
     assert len(scored) == len(explained["chunks"]) > 5
     assert all(0 <= chunk["llm_prefer"] <= 1 for chunk in scored)
     assert explained["windows"][0]["selected"]
-    asked = fbrag("ask", "log.txt", "What was the bridge made of?", *chosen, "--json", "--answer-anyway")
+    asked = fbrag("ask", "log.txt", "What was the bridge made of?", *chosen, "--json", "--allow-unsupported")
     assert asked.returncode == 0, asked.stderr
     assert json.loads(asked.stdout)["method"]["fit_rag"] == "made"
 
@@ -100,7 +100,7 @@ def test_a_folder_is_made_and_answers_from_windows(made: Path, tmp_path: Path, f
     assert other.returncode == 0, other.stderr
     about = json.loads((made / "fit-rag.json").read_text())
     assert (about["training"].keys(), about.keys() & {"detector", "recognizer"}) == ({"scorer"}, set())
-    assert fbrag("ask", "log.txt", "What was the bridge made of?", *chosen, "--answer-anyway").returncode == 0
+    assert fbrag("ask", "log.txt", "What was the bridge made of?", *chosen, "--allow-unsupported").returncode == 0
     early = fbrag(*command, "--stage", "recognizer")
     assert (early.returncode, "make it again: --stage detector" in early.stderr) == (2, True)
     late = fbrag(*command, "--stage", "detector")

@@ -223,7 +223,7 @@ def test_from_rows_to_an_answer(tmp_path: Path, fbrag: Run, smollm2: Path) -> No
     (tmp_path / "log.txt").write_text("\n\n".join(texts))
     asked = ("ask", "log.txt", "Who built brig number 3?", "-m", "smollm2-135m", "--method", "r2ag", "--json")
     asked = (*asked, "--chunk-words", "50")
-    answer = fbrag(*asked, "--set", "r2ag=made", "--select", "3", "--answer-anyway")
+    answer = fbrag(*asked, "--set", "r2ag=made", "--select", "3", "--allow-unsupported")
     assert answer.returncode == 0, answer.stderr
     found = json.loads(answer.stdout)
     assert found["answer"]
