@@ -30,7 +30,7 @@ from fbrag_cli.text.word_forms import are_alike, is_name, is_number, word_terms
 from fbrag_cli.text.words import term_of, term_spans, terms, word_spans
 
 _NAMED, _ASKED = 2.0, 0.5  # weight of a name or number of the answer, and of the question's terms, where other terms have 1
-_BESIDE, _ELSEWHERE = 0.5, 0.25  # of a term's weight where it stands beside the sentence, and elsewhere in the chunk
+_BESIDE, _ELSEWHERE = 0.5, 0.25  # of a term's weight if it is next to the sentence, and elsewhere in the chunk
 _RANKED = 0.25  # added to a chunk's support for the best score of all chunks, in proportion to the score
 _LEAST = 0.5  # of what a sentence of the answer says, by weight, for one of a chunk to show it; of the question too, by names
 _CLOSE, _MOST = 0.9, 3  # of the best chunk's support, for another one to be cited as well; citations a sentence
@@ -43,7 +43,7 @@ _CAPITAL_NOUNS = frozenset({"de"})  # languages in which a capital shows no name
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A source that may be cited, its combined score (the best chunk has 1; 0 where none is above 0), and what the sample says
+    """A source that may be cited, its combined score (the best chunk has 1; 0 if none is above 0), and what the sample says
     that raised it ("" without one)."""
 
     passage: Passage
@@ -64,8 +64,8 @@ class Claim:
 class Evidence:
     """The part of a source that shows the answer.
 
-    sentence: the one that shows it best; None where no sentence has a term that is sought. marks: names, numbers and rare words
-    of the answer in this sentence (of the question, where it has none of the answer), and rare names and numbers elsewhere in the
+    sentence: the one that shows it best; None if no sentence has a term that is sought. marks: names, numbers and rare words
+    of the answer in this sentence (of the question, if it has none of the answer), and rare names and numbers elsewhere in the
     source, in characters of the document.
     """
 
@@ -77,7 +77,7 @@ class Evidence:
 class Citations:
     """What shows an answer. claims: of an answer that was given from the document, else none. evidence: aligned with
     the sources. nearest: number (from 1) of the source with the sentence that is nearest to what is sought; 0 without sources.
-    unsupported_terms: words, names and numbers of such an answer that stand in no source, as the answer spells them.
+    unsupported_terms: words, names and numbers of such an answer that are in no source, as the answer spells them.
     uncited: whether no sentence of the sources shows a claim; False for an answer in another language."""
 
     claims: tuple[Claim, ...]
@@ -109,7 +109,7 @@ def citations(question: str, answer: str, sources: Sequence[Candidate], *, decli
 class _Terms:
     """What a text says. weights: of its terms and the question's. new: its terms that the question does not have; all if the
     question has all; the question's if it has none. names: terms of its names and numbers. other_terms: other terms of the
-    question, without names where it has others, of which a proof holds one."""
+    question, without names if it has others, of which a proof holds one."""
 
     weights: Mapping[str, float]
     new: frozenset[str]
@@ -118,7 +118,7 @@ class _Terms:
 
 
 class _Source:
-    """The sentences of a source, and the terms of each. named: terms of the name of its file, where there are several; each of
+    """The sentences of a source, and the terms of each. named: terms of the name of its file, if there are several; each of
     its sentences is read below it. headings: numbers of sentences that are nothing else. held: the terms of all."""
 
     def __init__(self, passage: Passage, languages: Sequence[str]) -> None:
@@ -139,15 +139,15 @@ class _Source:
         best, found = 0.0, -1
         for i in among:
             if here := self.terms[i] & sought:
-                beside = (self.around(i) & sought) - here
-                elsewhere = whole - _sum(weights, here | beside)
-                support = _sum(weights, here) + _BESIDE * _sum(weights, beside) + _ELSEWHERE * elsewhere
+                near_by = (self.around(i) & sought) - here
+                elsewhere = whole - _sum(weights, here | near_by)
+                support = _sum(weights, here) + _BESIDE * _sum(weights, near_by) + _ELSEWHERE * elsewhere
                 if support > best:
                     best, found = support, i
         return best, found
 
     def around(self, i: int) -> frozenset[str]:
-        """Return the terms of sentence `i` and those beside it."""
+        """Return the terms of sentence `i` and those next to it."""
         return frozenset(chain.from_iterable(self.terms[max(0, i - 1) : i + 2]))
 
 
@@ -189,7 +189,7 @@ class _Judge:
         return tuple(number for number in ranked if supports[number] >= _CLOSE * supports[ranked[0]])
 
     def nearest(self, sought: _Terms) -> int:
-        """Return the number of the source with the sentence that is nearest to what is sought; 1 where none has a term."""
+        """Return the number of the source with the sentence that is nearest to what is sought; 1 if none has a term."""
         supports = [
             source.best(sought.weights, self._supporting(source, sought) or range(len(source.spans)))[0] * rank
             for source, rank in zip(self.sources, self._ranks, strict=True)
@@ -234,7 +234,7 @@ class _Judge:
 
     @cached_property
     def linked_names(self) -> frozenset[str]:
-        """The terms of names in sentences that hold half of the question: a second fact stands beside such a name."""
+        """The terms of names in sentences that hold half of the question: a second fact is next to such a name."""
         half, every = _LEAST * self._weight(self.asked), chain.from_iterable(source.terms for source in self.sources)
         held = (own for own in every if self._weight(own & self.asked) >= half > 0)
         return frozenset(chain.from_iterable(held)) - self.plain_terms - self.asked
@@ -245,7 +245,7 @@ class _Judge:
         return spoken != "" and spoken not in self.languages
 
     def _supporting(self, source: _Source, sought: _Terms) -> list[int]:
-        """Return the numbers of the sentences that show what is sought; "yes" is shown together with the sentences beside."""
+        """Return the numbers of the sentences that show what is sought; "yes" is shown together with the sentences next to it."""
         rest = self.asked - sought.new
         least, half = _LEAST * self._weight(sought.new), _LEAST * self._weight(rest)
         if not rest:
@@ -280,7 +280,7 @@ def _claims(evidence: _Judge, answer: str) -> Iterator[Claim]:
 
 
 def _unseen(evidence: _Judge, answer: str, foreign: bool) -> Iterator[str]:
-    """Yield what stands in no source, neighbouring words together; of an answer in another language, only numbers. Words that
+    """Yield what is in no source, neighbouring words together; of an answer in another language, only numbers. Words that
     are no names are seen where a source has another form of them."""
     seen = evidence.asked.union(*(source.held for source in evidence.sources))
     spoken, plain = detect(answer) or detect(evidence.question), frozenset(evidence.plain(answer))

@@ -45,7 +45,7 @@ class Passage:
         return _below(header_of(self.document, self.start), self.text)
 
     def text_for(self, question: str) -> str:
-        """Return the text as models read it for a question: also below the name of its file, where there are several, and below
+        """Return the text as models read it for a question: also below the name of its file, if there are several, and below
         its page or heading, where the question names one by its number."""
         parts = [self.document.label, *([self._place] if names_a_place(question) else [])]
         return _below(", ".join(filter(None, parts)), self.text_with_header)
@@ -70,7 +70,7 @@ class Passage:
 
     @property
     def n_words(self) -> int:
-        """Return the number of words of the text, counted anew."""
+        """Return the number of words of the text, counted again."""
         from fbrag_cli.text.words import word_spans
 
         return sum(1 for _ in word_spans(self.cells_apart))

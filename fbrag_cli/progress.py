@@ -20,7 +20,7 @@ class Event:
     unknown.
 
     Of a server's job (`serving.desk`), "keyword_matches" has a `serving.job.KeywordMatches` in `about`.
-    "resolved_question": `text` is the question that the typed one stands for. "selected": `about` is the `Trace` before its
+    "resolved_question": `text` is the question that the typed one means. "selected": `about` is the `Trace` before its
     answer.
     """
 

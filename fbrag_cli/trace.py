@@ -54,7 +54,7 @@ class Scores:
 
     @classmethod
     def zero(cls, n_chunks: int, n_samples: int = 0) -> Scores:
-        """Return scores of 0, as where nothing is retrieved."""
+        """Return scores of 0, as if nothing is retrieved."""
         import numpy as np
 
         nothing = np.zeros(n_chunks, np.float32)
@@ -62,14 +62,14 @@ class Scores:
 
     @cached_property
     def relative(self) -> NDArray[np.float32] | None:
-        """Return float32 (n_chunks,): `combined` on a scale on which the best chunk has 1; None where no score is above 0."""
+        """Return float32 (n_chunks,): `combined` on a scale on which the best chunk has 1; None if no score is above 0."""
         best = self.combined.max(initial=0)
         return self.combined / best if best > 0 else None
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """The cost of one stage: seconds of wall time, and tokens, which are 0 where no model ran.
+    """The cost of one stage: seconds of wall time, and tokens, which are 0 if no model ran.
 
     reasoning_tokens: number of the `generated_tokens` of thoughts, which are in no sample and no answer.
     """
@@ -120,10 +120,10 @@ class Selection:
 class Verdict:
     """How sure an answer is (`methods.method.judged`).
 
-    support: the probability, by the large model, that the context shows the answer, 0 to 1; None where it was not asked.
+    support: the probability, by the large model, that the context shows the answer, 0 to 1; None if it was not asked.
     agreement: the share of the samples that hold the answer, 0 to 1; None without samples of the document. answer_probability:
     the geometric mean of the probabilities of the answer's tokens, 0 to 1; None where the generator does not give it. confidence:
-    of all three, 0 to 1; None where none is known. low_confidence: whether the confidence is too low for an answer that looks
+    of all three, 0 to 1; None if none is known. low_confidence: whether the confidence is too low for an answer that looks
     sure.
     """
 
@@ -142,7 +142,7 @@ class Column:
     header: str | None = None
 
 
-#: A truth value is a `*` in text. Numbers that have names of their own stand in one cell.
+#: A truth value is a `*` in text. Numbers that have names of their own are in one cell.
 Cell = bool | int | float | Mapping[str, float] | None
 
 
@@ -151,8 +151,8 @@ class Table:
     """What a method found of chunks, or of parts of them, beyond `Scores`. `explain`, JSON and the page show it as it is.
 
     name: its key in JSON. unit: the word for a row. rows: a cell for each column. passages: for each row the chunk or the part
-    that it is about. note: a sentence below the rows. beside_chunks: True where the cells stand with their chunks instead, in
-    text in place of the forward lookup; such a table has no name, unit or note.
+    that it is about. note: a sentence below the rows. beside_chunks: True where the cells are with their chunks instead, in
+    text instead of the forward lookup; such a table has no name, unit or note.
     """
 
     name: str = ""
@@ -169,9 +169,9 @@ class Trace:
     """A query, and what became of it.
 
     scores: those that decided the selection. forward: the look forward; None without one. answer: None until Stage III.
-    truncated: whether it was cut at its length limit; a warning says where it was cut because the model repeated itself. cached:
+    truncated: whether it was cut at its length limit; a warning says if it was cut because the model repeated itself. cached:
     of "text", "index", "samples" and "answer", what was not computed for this question. missing_terms: words of the question that
-    stand in no chunk, as it spells them; none where the retriever does not count words. method_notes: what the method says of its
+    are in no chunk, as it spells them; none where the retriever does not count words. method_notes: what the method says of its
     way, a word each, by its key in JSON. tables: its tables. method_state: what the method itself needs in Stage III; nothing
     else reads it.
     """
@@ -226,7 +226,7 @@ class Trace:
 
     @property
     def context(self) -> tuple[Passage, ...]:
-        """Return what the large model reads, in reading order; empty where it answers from its own knowledge."""
+        """Return what the large model reads, in reading order; empty if it answers from its own knowledge."""
         return self.selection.context
 
     @property

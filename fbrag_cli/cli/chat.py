@@ -129,7 +129,7 @@ def _follow_next(talk: Talk, read: Callable[[], str | None], console: Console) -
 
 
 def _follow(talk: Talk, text: str, console: Console) -> None:
-    """Follow a line: a question, or a word that begins with a slash. An error of it is one line, and the conversation goes on."""
+    """Follow a line: a question, or a word that begins with a slash. An error is one line, and the conversation continues."""
     try:
         if text.startswith("/"):
             word, rest = [*text.split(maxsplit=1), ""][:2]
@@ -165,7 +165,7 @@ def _of_system(error: BaseException) -> FbragError | None:
 
 
 def _piped() -> str | None:
-    """Return the next line of stdin, None at its end. A byte that is no UTF-8 becomes a question mark in a box."""
+    """Return the next line of stdin, None at its end. A byte that is not UTF-8 becomes a question mark in a box."""
     if not (line := sys.stdin.buffer.readline()):
         return None
     return line.decode("utf-8", "replace").removeprefix("\N{ZERO WIDTH NO-BREAK SPACE}").rstrip("\r\n")
@@ -174,7 +174,7 @@ def _piped() -> str | None:
 def _reader() -> Callable[[], str | None]:
     """Return what reads a line that a person types, None at the end. Where Python has readline, it is edited, and goes back."""
     if isinstance(sys.stdin, TextIOWrapper):
-        sys.stdin.reconfigure(errors="surrogateescape")  # a byte that is no UTF-8 is no error
+        sys.stdin.reconfigure(errors="surrogateescape")  # a byte that is not UTF-8 is not an error
     if os.environ.get("TERM") != "dumb":
         try:
             import readline
@@ -186,7 +186,7 @@ def _reader() -> Callable[[], str | None]:
             readline.parse_and_bind("tab: complete")
 
     def read() -> str | None:
-        if not sys.stdout.isatty():  # it is a file, and the prompt is no part of it
+        if not sys.stdout.isatty():  # it is a file, and the prompt is not part of it
             print(_PROMPT, end="", file=sys.stderr, flush=True)
             return _piped()
         try:
@@ -287,7 +287,7 @@ class Talk:
         self._answer(typed, partial(self.conversation.query, typed))
 
     def more(self) -> None:
-        """Answer the last question again from more passages, in place of its answer. Raises as `ask`; `usage` without one."""
+        """Answer the last question again from more passages, instead of its answer. Raises as `ask`; `usage` without one."""
         last, exchanges = self.last(), self.conversation.exchanges
         earlier = last.trace.query
         query = replace(earlier, method=reading_more(earlier.method, 1))
@@ -306,7 +306,7 @@ class Talk:
         return any(each.trace.status != "answered" for each in self.conversation.exchanges)
 
     def _answer(self, typed: str, understood: Callable[[Listener], Query], earlier: Trace | None = None) -> None:
-        """Answer the query that a typed question stands for. earlier: its answer from less."""
+        """Answer the query that a typed question means. earlier: its answer from less."""
         with self._call(self.options.run.timeout) as cancellation:
             query = understood(Listener(progress=self._line, cancellation=cancellation))
             self._line.clear()
@@ -361,7 +361,7 @@ class Talk:
 
     @contextmanager
     def _call(self, seconds: float | None = None) -> Iterator[Cancellation]:
-        """Surround a call that Ctrl-C stops, and the time limit where there is one."""
+        """Surround a call that Ctrl-C stops, and the time limit if there is one."""
         own = Cancellation()
         timer = own.after(seconds, too_late(seconds)) if seconds else None
         self._running, self._presses = own, 0

@@ -1,7 +1,7 @@
 """The options that commands share, in groups, and where their values come from.
 
 Those of a method are in `method_options`; those of models, documents and the cache in `session.settings`; those of one command
-beside it.
+next to it.
 """
 
 from __future__ import annotations
@@ -103,12 +103,12 @@ def action(help: str, callback: Callable[..., Any], *, default: bool | None = Fa
     return knob(default, help, variables=(), is_eager=True, expose_value=False, callback=callback, **about)
 
 
-#: The group of what is no option.
+#: The group of what is not an option.
 ARGUMENTS = "Arguments"
 
 
 class GlobalOptions(Options):
-    """May stand before or after the command; what stands after it counts more, and -q and -v add up."""
+    """May precede or after the command; what comes after it counts more, and -q and -v add up."""
 
     group = "Global"
 
@@ -323,7 +323,7 @@ class BatchOptions(ParallelOptions):
 
     @property
     def own_files(self) -> list[str]:
-        """The files that a run writes, where they hold what an earlier run wrote: in a folder, they are no documents."""
+        """The files that a run writes, if they hold what an earlier run wrote: in a folder, they are no documents."""
         from fbrag_cli.batch.row import is_own, rows_of
 
         return [self.output, str(rows_of(self.output)), *(path for path in (self.html, self.wide) if path and is_own(Path(path)))]
@@ -479,7 +479,7 @@ def check_outputs(outputs: Mapping[str, str | None], inputs: Iterable[str]) -> N
 
 
 def files_of(documents: Iterable[str], reading: DocumentSettings) -> Iterator[str]:
-    """Yield the files that documents stand for: of a folder those that are read."""
+    """Yield the files that documents mean: of a folder those that are read."""
     from fbrag_cli.indexing.files import find_files
 
     for path in map(on_disk, documents):

@@ -131,7 +131,7 @@ def run_server(console: Console, options: ListenOptions, settings: ServerSetting
 
 
 def _ready(console: Console, options: ListenOptions, this: Running, page: Access | None) -> None:
-    """Say where the process listens, and show the page. page: the access to it, None where nobody asked for it."""
+    """Say where the process listens, and show the page. page: the access to it, None if nobody asked for it."""
     if options.print_ready:
         print(dumps({"schema": "fbrag.ready/1", **asdict(this), "address": urlsplit(this.url).netloc}), flush=True)
     if page:

@@ -64,7 +64,7 @@ class Document:
     path: path as the user gave it ("-" for stdin). name: its name in citations ("stdin" for "-"). sha256: SHA-256 of the file's
     bytes. language: ISO 639-1, as "en"; "" if unknown. n_chars: length of the text. content: returns the text, pages and
     sections. text_sha256: SHA-256 of the text in UTF-8. label: the file's name as models read it above each passage, and
-    name_terms: the terms of it that each chunk holds beside its own; both empty where a file is read alone. The other fields are
+    name_terms: the terms of it that each chunk holds next to its own; both empty where a file is read alone. The other fields are
     those of `Extracted`.
     """
 

@@ -23,7 +23,7 @@ _ROOT_ENTRY = re.compile(r"<[\w:.-]*file-entry\s[^<>]*?full-path\s*=\s*[\"']/[\"
 _MEDIA_TYPE = re.compile(r"media-type\s*=\s*[\"']([\w.+/-]+)[\"']")
 OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"  # a compound file: of Office before 2007, of Outlook, or encrypted
 _WORKBOOKS = ("workbook", "book")  # streams of Excel 97 to 2003, and of Excel 5 and 95
-_MAX_OLE = 200_000_000  # bytes: olefile copies its table for each piece of it; no document has so many
+_MAX_OLE = 200_000_000  # bytes: olefile copies its table for each piece of it; no document has that many
 _OLE_HEAD = 512  # bytes
 _SHIFTS = (9, 12)
 _IN_HEADER = 109  # sectors of the table that the header names
@@ -115,7 +115,7 @@ def is_mail(data: bytes) -> bool:
 def media_type_of(data: bytes) -> str:
     """Return the media type that a zip of OpenDocument or EPUB declares; "" for others.
 
-    It stands in the entry "mimetype", which is the first one unless another program packed the file again, or in the manifest.
+    It is in the entry "mimetype", which is the first one unless another program packed the file again, or in the manifest.
     """
     if not data.startswith(_ZIP):
         return ""

@@ -63,8 +63,8 @@ class Source:
 def read_source(path: str, stdin: BinaryIO | None = None) -> Source:
     """Read all bytes of the file `path`, or of `stdin` (by default the process's own) for "-".
 
-    Raises FbragError: doc_not_found; unsupported_format for a folder; doc_unreadable for a path that is no regular file, cannot
-    be read, has more than MAX_BYTES or changes while it is read.
+    Raises FbragError: doc_not_found; unsupported_format for a folder; doc_unreadable for a path that is not a regular file,
+    cannot be read, has more than MAX_BYTES, or changes while it is read.
     """
     if path == "-":
         return Source(path, "stdin", _read_stdin(stdin))

@@ -92,7 +92,7 @@ def in_rows(document: Document) -> Callable[[int], bool] | None:
 
 
 def cells_apart(document: Document) -> str:
-    """Return the text of a document with a space in place of each separator that alone stands between two cells of a row.
+    """Return the text of a document with a space instead of each separator that alone is between two cells of a row.
 
     Its words are those that are counted and compared: of "M1,2026,811.7" three, where the text has one. It is as long as the
     text, and the text itself in most documents. As for `csv`, a separator in quotes belongs to its cell: "1,234" is a number.
@@ -184,7 +184,7 @@ def _of_lines(text: str, is_table: bool) -> Iterator[Table]:
 
 
 def _separator_of(document: Document) -> str:
-    """Return what stands between the cells of a document that is a table as a whole, as in CSV; "" for any other."""
+    """Return what is between the cells of a document that is a table as a whole, as in CSV; "" for any other."""
     form = form_of(document)
     return _separator(document.text, form == "csv") if form in ("csv", "lines") else ""
 

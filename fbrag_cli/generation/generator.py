@@ -138,7 +138,7 @@ class Generation:
     """One sample.
 
     text: with finish "repeat" only the first period of the loop. n_tokens: number of all tokens that were drawn.
-    reasoning_tokens: number of those of a thought, which is no part of the text. probability: the geometric mean of the
+    reasoning_tokens: number of those of a thought, which is not part of the text. probability: the geometric mean of the
     probabilities of the text's tokens, 0 to 1; None of a sample that was drawn at a temperature above 0 or cut at a repetition,
     and where a server does not give it.
     """

@@ -245,7 +245,7 @@ class _Run:
 
 
 class _Outcome(NamedTuple):
-    """The entry of a file was made. cached: whether it was there before. held: the entry, where it could not be cached."""
+    """The entry of a file was made. cached: whether it was there before. held: the entry, if it could not be cached."""
 
     key: str
     cached: bool
@@ -310,7 +310,7 @@ def _read_file(settings: ReadSettings, cache: Cache, job: str | Source, listener
 def _content(settings: ReadSettings, store: IndexStore, key: str, path: str) -> Content:
     """Return the content of the entry of the file `path`. One that was damaged or removed is made again.
 
-    Raises FbragError doc_unreadable where the file is no longer as it was either, and where it cannot be read.
+    Raises FbragError doc_unreadable where the file is no longer as it was either, and if it cannot be read.
     """
     found = load_content(key, store)
     if found is None and path != "-":

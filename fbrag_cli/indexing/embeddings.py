@@ -1,7 +1,7 @@
 """The embeddings of a corpus's chunks, cached by content: what was embedded once is not embedded again.
 
 An entry holds up to 256 chunks of one document. If one file of a folder changes, only that file is embedded again. A run that was
-broken off goes on where it stopped.
+broken off continues where it stopped.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class _Block:
 def embed_corpus(corpus: Corpus, embedder: Embedder, cache: Cache, progress: Progress = silent) -> Array:
     """Return float32 `(n_chunks, d)`, each row of length 1, aligned with `corpus.chunks`; `(0, 0)` for an empty corpus.
 
-    progress: stage "embed", in chunks; silent where nothing has to be embedded. A cache that cannot be written costs only the
+    progress: stage "embed", in chunks; silent if nothing has to be embedded. A cache that cannot be written costs only the
     next question's time. Raises what the embedder raises.
     """
     store = IndexStore(cache)

@@ -85,7 +85,7 @@ def make_entry(source: Source, settings: ReadSettings, listener: Listener | None
 
 
 def save_entry(key: str, entry: IndexedFile, store: IndexStore) -> bool:
-    """Write an entry into the cache. Return False where it cannot be written."""
+    """Write an entry into the cache. Return False if it cannot be written."""
     return store.save("documents", key, *parts_of(entry))
 
 

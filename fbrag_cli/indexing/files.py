@@ -61,7 +61,7 @@ class FoundFiles:
 def find_files(
     paths: Iterable[str], include: Sequence[str] = (), exclude: Sequence[str] = (), cancellation: Cancellation | None = None
 ) -> FoundFiles:
-    """Return the files that `paths` name, each once. A named file is taken whatever its suffix; "-" stands for stdin.
+    """Return the files that `paths` name, each once. A named file is taken whatever its suffix; "-" means stdin.
 
     From a folder, at any depth, come the files that have a known suffix (or match a pattern in `include`), are not empty, and are
     not left out by `exclude` or, within a git repository, by .gitignore and .git/info/exclude. Hidden files and folders, links

@@ -41,7 +41,7 @@ class IndexStore:
 
     @classmethod
     def for_run(cls, cache: Cache) -> IndexStore:
-        """Return the store of a run, which also holds entries where nothing may be cached."""
+        """Return the store of a run, which also holds entries if nothing may be cached."""
         return cls(cache, {} if cache == NOWHERE else None)
 
     def restore(self, kind: EntryKind, key: str, made_from: Callable[[dict[str, Any], dict[str, arrays.Array]], T]) -> T | None:

@@ -29,12 +29,12 @@ from fbrag_cli.trace import Stage, Trace, Verdict
 
 #: Why an answer may end early.
 REPEATED = "the model started repeating itself, so the answer was cut off"
-#: Below this support alone, where there are no samples, the answer is "the document does not say".
+#: Below this support alone, if there are no samples, the answer is "the document does not say".
 MIN_SUPPORT = 0.45
 #: Below this mean of support and agreement the document does not say.
 DECLINED = 0.275
 #: Below this confidence an answer is unsure: with samples and the answer's probability, by the probability alone, and by the mean
-#: of support and agreement alone, where no probability is known (then at the latest where no sample holds the answer). One right
+#: of support and agreement alone, if no probability is known (then at the latest if no sample holds the answer). One right
 #: answer in five is below. Looked at again on fresh answers (tests/benchmarks/README.md, "Confidence").
 SURE, SURE_ALONE, SURE_UNWEIGHED = 0.65, 0.74, 0.51
 
@@ -109,7 +109,7 @@ class Method(ABC):
 
     name: as users type it. needs_small, needs_large: whether `retrieve` asks the small or the large model. retrieves: whether the
     context depends on the retriever. chunk_words: words of a chunk, where the user names no number. note_keys, table_keys: the
-    keys in JSON of `Trace.method_notes` and `Trace.tables`. templates: prompts in place of ours, from a file. choices: of a
+    keys in JSON of `Trace.method_notes` and `Trace.tables`. templates: prompts instead of ours, from a file. choices: of a
     multiple-choice question; prompts have them, and retrieval does not.
     """
 
@@ -132,10 +132,10 @@ class Method(ABC):
 
     @abstractmethod
     def steps(self, n_chunks: int) -> list[str]:
-        """Return the steps for a document of so many chunks, a phrase each, as `--dry-run` prints them."""
+        """Return the steps for a document of this many chunks, a phrase each, as `--dry-run` prints them."""
 
     def check(self) -> None:  # noqa: B027 most methods have no trained parts
-        """Raise FbragError where the folder of trained parts that the settings name has none, or where they lack one."""
+        """Raise FbragError where the folder of trained parts that the settings name has none, or if they lack one."""
 
     @abstractmethod
     def retrieve(self, query: Query, tools: Tools) -> Trace:
@@ -147,7 +147,7 @@ class Method(ABC):
         return "\n".join([question, *(f"{letter}. {choice}" for letter, choice in lettered)])
 
     def passages(self, trace: Trace) -> list[str]:
-        """Return the texts of the context, as the prompts take them: one for each chunk, with "…" where it is not read on."""
+        """Return the texts of the context, as the prompts take them: one for each chunk, with "…" if it is not read on."""
         by_chunk = groupby(trace.context, key=lambda passage: passage.position)
         asked = trace.query.text
         return [_GAP.join((next(passages).text_for(asked), *(passage.text for passage in passages))) for _, passages in by_chunk]
@@ -173,7 +173,7 @@ class Method(ABC):
         return trace
 
     def fallback(self, trace: Trace) -> tuple[Method, Trace] | None:
-        """Return the method and the trace to answer from where the large model declines; None where it cannot decline."""
+        """Return the method and the trace to answer from where the large model declines; None if it cannot decline."""
         return None
 
     def answer(self, trace: Trace, tools: Tools) -> Trace:

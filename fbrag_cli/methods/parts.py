@@ -37,7 +37,7 @@ class PartsFormat:
     def read(self, folder: Path, fits: Callable[[Mapping[str, Any]], bool]) -> dict[str, Any]:
         """Return the record of a folder. fits: returns whether the record is complete.
 
-        Raises FbragError: model_missing without one; model_corrupt for another format, or where it does not fit.
+        Raises FbragError: model_missing without one; model_corrupt for another format, or if it does not fit.
         """
         path = folder / self.record
         try:

@@ -1,4 +1,4 @@
-"""Prompts of a benchmark or a paper in place of ours, from a file: one template a data set, or one for each task.
+"""Prompts of a benchmark or a paper instead of ours, from a file: one template a data set, or one for each task.
 
 Two forms of JSON are read. LongBench's dataset2prompt.json: {"musique": "… {context} … {input} …", …}. And with templates for
 each task and limits: {"prompts": {"musique": {"answer": …, "self_route": …, "forward": …}}, "max_new_tokens": {"musique": 32},

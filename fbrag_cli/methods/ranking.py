@@ -27,7 +27,7 @@ SELECT = "chunks for the large model"
 
 _NEAREST = 3  # chunks that a listener learns of at once
 _MOST_OTHERS = 100  # chunks of other text with the same score, after which no copy is looked for: reading them takes time
-_MOST_AT_PLACE = 3  # chunks of a place that a question names, which are read beside the best
+_MOST_AT_PLACE = 3  # chunks of a place that a question names, which are read next to the best
 _SAME = 1e-5  # the relative difference up to which two scores count as equal: copies may differ by rounding
 
 
@@ -165,7 +165,7 @@ class ChunkMethod(Method):
 
     @property
     def n_selected(self) -> int:
-        """The number of chunks that are selected, if the document has so many."""
+        """The number of chunks that are selected, if the document has that many."""
         return self.select * (1 + self.more)
 
     def steps(self, n_chunks: int) -> list[str]:

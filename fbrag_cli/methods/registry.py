@@ -43,7 +43,7 @@ METHODS: list[type[Method]] = [
 
 DEFAULT = FBRag.name
 
-#: Name -> the settings that it stands for. Their cost was measured (tests/benchmarks/README.md).
+#: Name -> the settings that it means. Their cost was measured (tests/benchmarks/README.md).
 PRESETS: Mapping[str, Mapping[str, Any]] = {
     "fast": {"method": "order-preserving", "allow_unsupported": True, "window_weight": 0.6},
     "thorough": {"select": 10},
@@ -115,9 +115,9 @@ def resolved(*layers: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def choose_method(*layers: Mapping[str, Any], on_gpu: bool) -> Method:
-    """Return the method of the values that count, with the defaults of this machine where there is none.
+    """Return the method of the values that count, with the defaults of this machine if there is none.
 
-    layers: as of `resolved`. Their "prompts" is a file of prompts in place of ours. on_gpu: whether the models run on a GPU.
+    layers: as of `resolved`. Their "prompts" is a file of prompts instead of ours. on_gpu: whether the models run on a GPU.
     Raises FbragError `usage` for a name, a value or a file that cannot be used.
     """
     values = resolved(*layers)
@@ -133,7 +133,7 @@ def choose_method(*layers: Mapping[str, Any], on_gpu: bool) -> Method:
 
 
 def _made(kind: type[Method], values: Mapping[str, Any], *, on_gpu: bool) -> Method:
-    """Return the method with those of the values that it has. None stands for the default on this machine."""
+    """Return the method with those of the values that it has. None means the default on this machine."""
     known = settings_of(kind)
     settings = {name: each.on_gpu if on_gpu and each.on_gpu is not None else each.default for name, each in known.items()}
     given = {name: values[name] for name in known if values.get(name) is not None}

@@ -60,7 +60,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Matches:
-    """What matches a question by its words beside what was read of it.
+    """What matches a question by its words next to what was read of it.
 
     read: number of the passages that match and were read, of `found`. is_more: whether more match than can have been read.
     is_count: whether the question asks for a number of things. files: names of the files of the two best passages, where these
@@ -216,7 +216,7 @@ def said_of(trace: Trace) -> str:
 
 
 def agreement(trace: Trace) -> str:
-    """Return how many samples hold the answer, as "2 of 3 samples agree"; "" where it is not known."""
+    """Return how many samples hold the answer, as "2 of 3 samples agree"; "" if it is not known."""
     if trace.verdict.agreement is None:
         return ""
     n = len(trace.samples)
@@ -224,7 +224,7 @@ def agreement(trace: Trace) -> str:
 
 
 def _matches(trace: Trace, cited: Set[str]) -> Matches | None:
-    """Return what matches the question beside what was read; None for nothing. cited: names of the files that the answer cites.
+    """Return what matches the question next to what was read; None for nothing. cited: names of the files that the answer cites.
 
     A passage matches whose score by the question's words is near to the best one. In prose few are; in lists, tables and folders
     of like files there may be more than were read.
@@ -269,7 +269,7 @@ def _grounds(trace: Trace, n_cited: int) -> Iterator[str]:
 
 
 def _score(trace: Trace, passage: Passage) -> str:
-    """Return the score of a passage with its scale: its own where it was chosen by that, else its chunk's."""
+    """Return the score of a passage with its scale: its own if it was chosen by that, else its chunk's."""
     if not (own := trace.selection.scores):
         return scored(trace.scores, passage.position)
     score, best = own[trace.context.index(passage)], max(own)

@@ -240,7 +240,7 @@ class Events:
         self.begun = False
 
     def resolved_question(self, question: str) -> dict[str, Any]:
-        """Return the event with the question that a typed one stands for."""
+        """Return the event with the question that a typed one means."""
         return {"schema": EVENT, "event": "resolved_question", "question": question}
 
     def keyword_matches(self, corpus: Corpus, positions: Sequence[int], scores: Scored) -> dict[str, Any]:

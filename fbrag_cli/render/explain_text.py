@@ -49,7 +49,7 @@ def table(
     """Yield the header, a line for each of the `limit` best chunks (None: all), by rank or by position, and a legend. Selected
     chunks have a `*`, duplicates of these a `=`. A chunk has its rank by the question, and its rank by the forward samples.
 
-    count_tokens: of the small model; None where no model is loaded: the column then has words. columns: of the terminal, to
+    count_tokens: of the small model; None if no model is loaded: the column then has words. columns: of the terminal, to
     which the table is fitted; None off one. colored: whether selected rows are bold and the others dim.
     """
     scores = trace.scores
@@ -121,7 +121,7 @@ def _common(trace: Trace) -> str:
 
 def holders(trace: Trace, sought: str) -> dict[int, set[bool]]:
     """Return the chunks that hold `sought`, as of `held_in`, each with whether the large model reads what it holds there; both
-    values where it reads a part."""
+    values if it reads a part."""
     read, held = read_of(trace), dict[int, set[bool]]()
     for document in range(len(trace.corpus.documents)):
         held |= held_in(trace.corpus, document, sought, read)
@@ -133,7 +133,7 @@ def held_in(
 ) -> dict[int, set[bool]]:
     """Return the positions of the chunks of a document that hold `sought` or a part of it, ignoring case and white space.
 
-    A text that goes on over a chunk's end is in both chunks. read: as of `read_of`. Each is given with whether it holds the text
+    A text that continues over a chunk's end is in both chunks. read: as of `read_of`. Each is given with whether it holds the text
     in what is read.
     """
     needle, read = _folded(sought), read or {}
@@ -273,7 +273,7 @@ def _painted(line: str, style: str, colored: bool) -> str:
 
 
 def _labels(labels: Iterable[tuple[str, int]]) -> list[str]:
-    """Return lines with each text at its column, in as many lines as it takes for all to stand apart."""
+    """Return lines with each text at its column, in as many lines as it takes to keep them apart."""
     lines: list[str] = []
     for text, column in labels:
         row = next((i for i, line in enumerate(lines) if not line or len(line) < column), len(lines))
@@ -283,7 +283,7 @@ def _labels(labels: Iterable[tuple[str, int]]) -> list[str]:
 
 
 def _edge(chunk: Passage, at_end: bool, *, named: bool) -> str:
-    """Return where the text begins, or ends: a line or a page, or the name of a document where there are several."""
+    """Return where the text begins, or ends: a line or a page, or the name of a document if there are several."""
     document = chunk.document
     if named:
         return shorten(one_line(document.name), 30, at_start=True)

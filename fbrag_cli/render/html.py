@@ -61,7 +61,7 @@ _TITLE = 60  # characters of a section's title
 
 _STYLES = {"page": ("shared", "page"), "matrix": ("matrix",)}  # style sheets of each template, in their order
 
-#: What `Findings.of` says of a chunk, where nothing was asked.
+#: What `Findings.of` says of a chunk, if nothing was asked.
 _NOT_ASKED = {"shade": 0, "score": None, "sources": (), "read": "", "recalled": False, "next_selected": None}
 
 Shade = Callable[[float], int]  # a combined score -> 0 to 9
@@ -201,7 +201,7 @@ class Findings:
             self._sources.setdefault(source.passage.position, []).append(source)
 
     def of(self, chunk: Passage, breaks: Sequence[int]) -> dict[str, Any]:
-        """Return what a page shows of a chunk beside its place: its text with marks, its score and shade (0 to 9), the labels of
+        """Return what a page shows of a chunk next to its place: its text with marks, its score and shade (0 to 9), the labels of
         the sources in it, and, if it is read in part, how many of its words are. breaks: as of `LineLayout.breaks`."""
         position = chunk.position
         own, read = self._sources.get(position, []), self._read.get(position, ())
@@ -366,7 +366,7 @@ def sample_views(trace: Trace, answer: Answer, shown: Container[int]) -> Iterato
         yield {"sample": sample, "said": said, "cut": cut(sample), "raised": raised}
 
 
-# -- names of documents, where their paths stand beside them or do not matter ---------------------------------------------
+# -- names of documents, where their paths is next to them or do not matter ---------------------------------------------
 
 
 def short_names(names: Sequence[str]) -> list[str]:

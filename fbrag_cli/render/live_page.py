@@ -100,7 +100,7 @@ def chunks(corpus: Corpus, positions: Sequence[int], findings: Findings | None =
     return "".join(macro("page_parts", "chunk", view, document.language, prefix, layout) for view in views)
 
 
-# -- one answer, in the order in which its parts come about: `prefix` stands before the ids of its sources and samples ------
+# -- one answer, in the order in which its parts come about: `prefix` precedes the ids of its sources and samples ------
 
 
 def nearest(corpus: Corpus, found: Mapping[int, Mapping[str, float]], scores: NDArray[np.float32]) -> dict[str, Any]:
@@ -157,7 +157,7 @@ def done(trace: Trace, prefix: str) -> dict[str, Any]:
 
 
 def _where(corpus: Corpus) -> Callable[[Passage], str]:
-    """Return what names a place: the name of the only document stands beside its text."""
+    """Return what names a place: the name of the only document is next to its text."""
     return place_within if len(corpus.documents) == 1 else place
 
 

@@ -23,7 +23,7 @@ def markdown(answer: Answer, layout: Layout, prefix: str = "") -> str:
     """Return the answer as Markdown, with every source as a footnote; without sources the answer alone.
 
     Each sentence refers to the sources that show it. A line refers to all others, since Markdown omits notes without a reference.
-    prefix: stands before the number of each footnote, where a file has the notes of several answers.
+    prefix: precedes the number of each footnote, where a file has the notes of several answers.
     """
     if layout.sources == "none":
         return escaped(answer.text)
@@ -57,7 +57,7 @@ def chat_message(answer: Answer, folder: str = "") -> Iterator[str]:
     """Yield a message of a chat, in pieces: each sentence with the numbers of the sources that show it, the notes in emphasis,
     and for each source that is named a footnote with the sentence that shows the answer.
 
-    Where no source shows it, or the document does not say, the nearest source is named. Some pages print footnotes as they stand:
+    If no source shows it, or the document does not say, the nearest source is named. Some pages print footnotes as they stand:
     each is a paragraph of one line that no renderer takes for anything else, above all not for the address of a link. folder: is
     left out at the beginning of places; with a slash at its end, or "" for none.
     """
@@ -89,7 +89,7 @@ def answer_in(message: str) -> str:
 
 
 def markup_free(text: str) -> str:
-    """Return text of a document or a model for Markdown, so that nothing of it is markup, whatever stands around it."""
+    """Return text of a document or a model for Markdown, so that nothing of it is markup, whatever is around it."""
     return _OPENS.sub("[", escaped(text))
 
 

@@ -32,7 +32,7 @@ class Cell:
 
     @property
     def said(self) -> str:
-        """The answer in one text, or what stands in its place."""
+        """The answer in one text, or what is in its place."""
         if self.status == "answered":
             return f"Low confidence: {self.answer}" if self.low_confidence else self.answer
         return f"error: {self.error}" if self.status == "error" else "not found"
@@ -59,7 +59,7 @@ class Matrix:
         self.cells[cell.document, cell.question] = cell
 
     def answers(self, document: str) -> Iterator[tuple[str, str]]:
-        """Yield each question with the answer from a document; "" where there is no row."""
+        """Yield each question with the answer from a document; "" if there is no row."""
         for question in self.questions:
             cell = self.cells.get((document, question))
             yield question, cell.said if cell else ""

@@ -58,7 +58,7 @@ def record(model: StoredModel, roles: Roles, advice: Advice | None) -> dict[str,
 
 
 def advice_record(advice: Advice) -> dict[str, Any]:
-    """Return the keys of `fbrag.models/1` beside the models."""
+    """Return the keys of `fbrag.models/1` next to the models."""
     return {
         "machine": {"memory_bytes": advice.machine.memory, "gpu_bytes": advice.machine.gpu_memory},
         "recommended": {

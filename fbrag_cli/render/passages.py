@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-#: Columns of a shown line where no terminal is narrower; a longer line of the document is shown in several.
+#: Columns of a shown line if no terminal is narrower; a longer line of the document is shown in several.
 LONGEST_LINE = 120
 
 _LONGEST_TITLE = 60  # characters of a heading in a citation
 _COPIES = 3  # places of copies that a citation names
 _SHORT = 20  # characters of a sentence, which is shown with what follows
 _LONGEST_SENTENCE = 400  # characters; of a longer one, a line is shown
-_NEAR = 160  # characters that a passage goes on to begin or end with a sentence
+_NEAR = 160  # characters that a passage continues to begin or end with a sentence
 _INDENTED = 0.25  # of the lines, for columns to mean something
 _WIDTHS = range(40, 121)  # characters at which people and programs cut lines of prose
 _FITS = 76  # characters that a line of the page holds
@@ -62,7 +62,7 @@ def place(passage: Passage) -> str:
 
 
 def place_within(passage: Passage) -> str:
-    """Return where a passage stands in its document: `lines 120-148`, `line 123 (Chapter 3)` or `p. 12`."""
+    """Return where a passage is in its document: `lines 120-148`, `line 123 (Chapter 3)` or `p. 12`."""
     rest = place(passage).removeprefix(one_line(passage.document.name))
     unit = "lines" if "-" in rest.partition(" ")[0] else "line"
     return f"{unit} {rest[1:]}" if rest.startswith(":") else rest.strip()
@@ -141,14 +141,14 @@ def scored_samples(trace: Trace) -> Iterator[tuple[ForwardSample, NDArray[np.flo
 
 
 def cut(sample: ForwardSample) -> str:
-    """Return why a sample was cut, to follow its seed; "" where it was not."""
+    """Return why a sample was cut, to follow its seed; "" if it was not."""
     return {"length": ", cut off at its length limit", "repeat": ", cut off: it repeats itself"}.get(sample.finish, "")
 
 
 def shown_lines(passage: Passage, columns: int = LONGEST_LINE, within: Passage | None = None) -> list[Passage]:
     """Return the passage's lines in order; one that is wider than `columns` is cut between words.
 
-    The lines of a paragraph of prose are joined before, where it is cut at a greater width than `columns`, or shown from within a
+    The lines of a paragraph of prose are joined before, if it is cut at a greater width than `columns`, or shown from within a
     line on. within: the part of the passage that is shown; None for all.
     """
     text, shown = passage.document.text, within or passage
@@ -161,7 +161,7 @@ def shown_lines(passage: Passage, columns: int = LONGEST_LINE, within: Passage |
 
 
 def line_text(line: Passage) -> str:
-    """Return a line of `shown_lines`, printable; one that only a width has cut goes on."""
+    """Return a line of `shown_lines`, printable; one that only a width has cut continues."""
     return printable(line.text).replace("\n", " ")
 
 
@@ -206,7 +206,7 @@ def surrounded(passage: Passage, sentence: Passage | None, context: int) -> Pass
 
 
 def said_from(passage: Passage, sentence: Passage | None, width: int | None = None) -> str:
-    """Return a sentence of a passage as one line, with what follows where it says too little alone, as "9." does; the whole
+    """Return a sentence of a passage as one line, with what follows if it says too little alone, as "9." does; the whole
     passage without one. width: as of `one_line`."""
     sentence = sentence or passage
     return one_line((sentence if len(sentence.text) >= _SHORT else passage.part(sentence.start, passage.end)).text, width)

@@ -1,4 +1,4 @@
-"""Renders the tables of a method (`trace.Table`): as text, as JSON, and beside the chunks that they are about."""
+"""Renders the tables of a method (`trace.Table`): as text, as JSON, and next to the chunks that they are about."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def own_tables(trace: Trace) -> list[Table]:
 
 
 def chunk_table(trace: Trace) -> Table | None:
-    """Return the table whose cells stand beside the chunks; None where the forward lookup does."""
+    """Return the table whose cells is next to the chunks; None where the forward lookup does."""
     return next((table for table in trace.tables if table.beside_chunks), None)
 
 

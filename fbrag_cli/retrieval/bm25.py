@@ -42,7 +42,7 @@ class BM25:
     key = f"bm25 {K1} {B} {EPSILON} positive"
 
     def __init__(self, counts: TermCounts, idf: NDArray[np.float64] | None = None) -> None:
-        """idf: float64 (n_terms,), the value of `idf_of` where it was computed before."""
+        """idf: float64 (n_terms,), the value of `idf_of` if it was computed before."""
         self._counts = counts
         self._idf = idf_of(counts) if idf is None else idf
         self._norms = _norms(counts.lengths.astype(np.float64))  # (n_chunks,)
@@ -85,7 +85,7 @@ class BM25:
         """
         weights = self._weights_of(self._terms_of(text))
         numbers = {term: number for number, term in enumerate(weights)}
-        scores = self.scores(text)  # where it is 0, a chunk holds none of the terms
+        scores = self.scores(text)  # if it is 0, a chunk holds none of the terms
         ends = np.cumsum(self._counts.lengths, dtype=np.int64)  # of chunks, in terms of the whole corpus
         begins = ends - self._counts.lengths
 
@@ -149,7 +149,7 @@ class BM25:
         return sorted(added, key=lambda item: -item[1])
 
     def missing_terms(self, text: str) -> tuple[str, ...]:
-        """Return the words, names and numbers of a question that stand in no chunk in any form, each once, as it spells them.
+        """Return the words, names and numbers of a question that are in no chunk in any form, each once, as it spells them.
 
         Words that only ask are left out. None where `text` is in another language than the documents, or theirs is unknown.
         """
@@ -210,7 +210,7 @@ def _saturated(tf: NDArray[np.float64], norms: NDArray[np.float64] | float) -> N
 
 
 def _norms(lengths: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return BM25's length normalisation of texts of so many terms, in the shape of `lengths`."""
+    """Return BM25's length normalisation of texts of this many terms, in the shape of `lengths`."""
     mean = lengths.mean() if lengths.any() else 1.0
     return np.asarray(K1 * (1 - B + B * lengths / mean))
 
@@ -233,7 +233,7 @@ def idf_of(counts: TermCounts) -> NDArray[np.float64]:
 
 
 class _Okapi(BM25Okapi):  # type: ignore[misc]
-    """rank-bm25 without its counting: it takes document frequencies in place of the chunks' terms."""
+    """rank-bm25 without its counting: it takes document frequencies instead of the chunks' terms."""
 
     def _initialize(self, counts: TermCounts) -> dict[int, int]:
         self.corpus_size = len(counts.lengths)

@@ -71,7 +71,7 @@ class SentenceModel:
         if not window or not getattr(tokenizer, "is_fast", False) or len(tokenizer(whole[0], **_UNCUT)["input_ids"]) <= window:
             return whole
         offsets = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, **_UNCUT)["offset_mapping"]
-        room = window - len(tokenizer(prefix, **_UNCUT)["input_ids"]) - 1  # a piece may begin anew with half a word
+        room = window - len(tokenizer(prefix, **_UNCUT)["input_ids"]) - 1  # a piece may begin again with half a word
         n = -(-len(offsets) // room)
         firsts = [offsets[len(offsets) * i // n][0] for i in range(n)]
         return [prefix + text[start:end] for start, end in zip(firsts, [*firsts[1:], len(text)], strict=True)]

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 MOST_KEPT = 16  # jobs that are done and that clients come back for
 KEPT_SECONDS = 3600.0  # for as long
-MOST_WAITING = 7  # jobs beside those that run
+MOST_WAITING = 7  # jobs next to those that run
 MOST_CONVERSATIONS = 64
 
 _NEAREST = 3  # chunks that are known before the answer
@@ -178,7 +178,7 @@ class Desk:
         return self.session.retrieve(Query(question, collection, method), listener, answering=False)
 
     def evict_idle(self, seconds: float) -> None:
-        """Free the models, and let go of the documents, that nobody has used for so many seconds."""
+        """Free the models, and let go of the documents, that nobody has used for this many seconds."""
         self.session.evict_idle(seconds)
         self._uncached.retrievers.evict_idle(seconds)
         self.kept()
@@ -208,7 +208,7 @@ class Desk:
 
     @property
     def is_stuck(self) -> bool:
-        """Whether work goes on after the end."""
+        """Whether work continues after the end."""
         return bool(self._running) or self._beginning.is_alive()
 
     def _begin(self) -> None:
@@ -283,7 +283,7 @@ class Desk:
 
     @contextmanager
     def _talk(self, job: Job) -> Iterator[_Talk | None]:
-        """Yield the conversation that a job names, once no other question of it runs; None where it names none."""
+        """Yield the conversation that a job names, once no other question of it runs; None if it names none."""
         talk = None
         if isinstance(job.conversation, str):
             with self._lock:

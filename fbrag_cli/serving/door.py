@@ -39,7 +39,7 @@ class Door:
         return cls(tuple(Path(each).resolve() for each in folders))
 
     def paths(self, named: Sequence[str]) -> list[str]:
-        """Return the paths of files and folders, relative where they lie in the working folder.
+        """Return the paths of files and folders, relative if they lie in the working folder.
 
         Raises FbragError `usage` for one that is outside of the roots, also by a link, for none and for more than 1,000;
         `doc_not_found` for one that does not exist.
@@ -57,15 +57,15 @@ class Door:
         try:
             here, *below = [Path(on_disk(os.path.join(each, named))).resolve() for each in self._bases]
         except (OSError, ValueError, RuntimeError):  # a null byte, a circle of links
-            raise FbragError("usage", f"{shown} is no path", "name a file or a folder") from None
+            raise FbragError("usage", f"{shown} is not a path", "name a file or a folder") from None
         inside = [each for each in dict.fromkeys((here, *below)) if not {each, *each.parents}.isdisjoint(self.roots)]
         if not inside:
             what = f"{shown} is not in a folder that may be read: {allowed}"
             raise FbragError("usage", what, "name a path in it; the user can start fbrag with another --allow FOLDER")
         found = [each for each in inside if os.path.exists(each)]  # Path.exists raises OSError for a name that is too long
         if not found:
-            beside = {each.name: each.path for one in inside for each in islice(listed(one.parent), _MOST_COMPARED)}
-            near = [one_line(_shown(Path(beside[name]))) for name in get_close_matches(inside[-1].name, beside, _MOST_NAMED, 0)]
+            near_by = {each.name: each.path for one in inside for each in islice(listed(one.parent), _MOST_COMPARED)}
+            near = [one_line(_shown(Path(near_by[name]))) for name in get_close_matches(inside[-1].name, near_by, _MOST_NAMED, 0)]
             hint = f"there are {', '.join(near)}" if near else f"name a file or a folder in {allowed}"
             raise FbragError("doc_not_found", f"there is no {shown} in {allowed}", hint, document=named)
         if found[0] != here and len(found) > 1:

@@ -39,7 +39,7 @@ class StoppedError(FbragError):
 
 
 class Headline:
-    """What runs, in words, as "looking forward: 40 % read"."""
+    """What runs, in words, as "looking forward: 40% read"."""
 
     text = "waiting"
 
@@ -49,7 +49,7 @@ class Headline:
         if event.kind == "start":
             self.text = label
         elif event.kind == "progress" and event.total:
-            self.text = f"{label}: {100 * event.done / event.total:.0f} % read"
+            self.text = f"{label}: {100 * event.done / event.total:.0f}% read"
         elif event.kind == "written" and event.total:
             self.text = f"{label}: {event.done:.0f} tokens written"
 
@@ -105,7 +105,7 @@ class Job:
 
     @property
     def stage(self) -> str:
-        """What runs, in words, as "looking forward: 40 % read, about 12 s left"."""
+        """What runs, in words, as "looking forward: 40% read, about 12 s left"."""
         left = self.forecast.left()
         return self._headline.text + (f", about {round(left)} s left" if left is not None and left >= 1 else "")
 

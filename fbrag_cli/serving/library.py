@@ -88,8 +88,8 @@ class Library:
     def find(self, names: Sequence[str] = (), *, markup: bool = False) -> tuple[LibraryEntry, ...]:
         """Return the entries of ids, of names as shown, or of paths that the door lets through; all that is served without any.
 
-        markup: as of `LibraryEntry`; where it is not asked for, the settings of the server decide. Raises FbragError
-        `doc_not_found` for another name, and `usage` for more than 1,000, or for none where nothing is served.
+        markup: as of `LibraryEntry`; if it is not asked for, the settings of the server decide. Raises FbragError
+        `doc_not_found` for another name, and `usage` for more than 1,000, or for none if nothing is served.
         """
         if not names and not self._served:
             raise FbragError("usage", "documents: none is named, and none is served", "name a document")
@@ -111,7 +111,7 @@ class Library:
     def source(
         self, name: str, place: Mapping[str, int], most: int, listener: Listener, *, markup: bool = False
     ) -> dict[str, Any]:
-        """Return the text of a place in one document, cut at `most` characters, and where it is.
+        """Return the text of a place in one document, cut at `most` characters, and if it is.
 
         name, markup: as of `find`, or the `document` of a source. place: start_line and end_line, from 1, or start_char and
         end_char; the document's first or last without one. Raises as `collection`, and FbragError `usage` for a folder, and for a
@@ -161,7 +161,7 @@ class Library:
         return entry
 
     def evict_idle(self, seconds: float) -> None:
-        """Let go of the collections that nobody has used for so many seconds. Uploads stay."""
+        """Let go of the collections that nobody has used for this many seconds. Uploads stay."""
         self._read.evict_idle(seconds)
 
     # -- names -----------------------------------------------------------------------------------------------------------
@@ -228,7 +228,7 @@ class Library:
         return _id(repr((paths, [(each.path, each.signature) for each in files], uploads, chunk_words, settings.markup)))
 
     def _joined(self, entries: Sequence[LibraryEntry], chunk_words: int, lease: Lease) -> Collection:
-        """Return the collection of uploads, and of files beside them."""
+        """Return the collection of uploads, and of files next to them."""
         from fbrag_cli.corpus import build_corpus
         from fbrag_cli.query import Collection
         from fbrag_cli.retrieval.bm25 import BM25
@@ -260,9 +260,9 @@ class Library:
 
 
 def _entry(path: str) -> LibraryEntry:
-    """Return the entry of a path. Raises FbragError where it is not there."""
+    """Return the entry of a path. Raises FbragError if it is not there."""
     if path == "-":
-        raise FbragError("usage", "'-' is stdin, which can be read only once", "name a file in place of it")
+        raise FbragError("usage", "'-' is stdin, which can be read only once", "name a file instead of it")
     if not (is_folder := os.path.isdir(path)):
         stat_file(path)
     return LibraryEntry(id=_id(os.path.realpath(path)), name=path, kind="folder" if is_folder else "document", paths=(path,))

@@ -65,7 +65,7 @@ class Forecast:
         return None if self._end is None else max(0.0, self._end - perf_counter())
 
     def whole(self) -> float:
-        """Return the seconds of the whole question by the last run's pace, its models loaded; 0 where they are not known."""
+        """Return the seconds of the whole question by the last run's pace, its models loaded; 0 if they are not known."""
         return sum(count * self._last[name][0] for name, count in self._todo.items() if name != "load")
 
     def update(self, event: Event) -> None:

@@ -90,7 +90,7 @@ def referring_words(language: str) -> frozenset[str]:
 def asks_for_many(question: str, language: str) -> Literal["count", "comparison", ""]:
     """Return whether a question in a language asks for a number of things, or for all, the most or a difference; "" if it shows
     neither, or the language has no lists."""
-    apart = "" if language in ("zh", "ja") else " "  # stands between words
+    apart = "" if language in ("zh", "ja") else " "  # is between words
     asked = apart + apart.join(re.findall(r"\w+", question.casefold())) + apart
 
     def has(key: str) -> bool:

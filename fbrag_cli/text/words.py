@@ -85,7 +85,7 @@ _DATE = re.compile(
 _MAYBE_DATE = re.compile(r"[0-9][-/.][0-9]")  # ten times as fast
 
 # 6. Words in a chunk's length: stretches without spaces; in scripts without spaces two characters of Han or kana, or three
-# clusters of another script, with the punctuation beside them. So 300 words are about as much text as in English: XQuAD has
+# clusters of another script, with the punctuation next to them. So 300 words are about as much text as in English: XQuAD has
 # 29,724 words in English and 26,905 in Chinese; translators count 1.3 to 1.8 Chinese characters a word, 2 to 2.5 Japanese ones,
 # 4 letters of Thai.
 _COUNTED = regex.compile(

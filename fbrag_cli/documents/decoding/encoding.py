@@ -43,7 +43,7 @@ _MAX_ODD_UTF8 = 0.05
 _MAX_ODD_GUESS = 0.01
 # Signs and small letters of Western texts in UTF-8. Their bytes hardly ever meet in another encoding, so they weigh more.
 _FAMILIAR = re.compile(rb"\xe2\x80[\x90-\xaf]|\xe2\x82\xac|\xc3[\xa0-\xbf]")
-# On the web, some names stand for a larger encoding (WHATWG, Encoding).
+# On the web, some names mean a larger encoding (WHATWG, Encoding).
 _WEB_NAMES = {
     **dict.fromkeys(("ascii", "us-ascii", "iso-8859-1", "iso8859-1", "latin1", "latin-1"), "cp1252"),
     **dict.fromkeys(("gb2312", "gb_2312-80", "gbk", "x-gbk", "cp936"), "gb18030"),
@@ -56,7 +56,7 @@ _WEB_NAMES = {
 _OF_PYTHON = ("charmap", "idna", "mbcs", "oem", "punycode", "raw-unicode-escape", "undefined", "unicode-escape")
 _FEW_LOST = 3
 _WHOLE_PER_LOST = 50  # of a declared encoding: Japanese, Chinese or Korean in a wrong one lacks one character in 10 to 50
-_MAX_RUN_LATIN = 2  # bytes: accented letters and signs such as “«” and “°” stand alone
+_MAX_RUN_LATIN = 2  # bytes: accented letters and signs such as “«” and “°” are alone
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,7 +42,7 @@ _CENTRAL = (
     "âîăşţ",  # Romanian
     "ćčđšž",  # Croatian, Bosnian, Slovene
 )
-_TURKISH = ("çğıöşüâîû\u0307",)  # U+0307 is what lower case leaves of "İ" beside the i
+_TURKISH = ("çğıöşüâîû\u0307",)  # U+0307 is what lower case leaves of "İ" next to the i
 _BALTIC = (
     "ąčėęįšūųž",  # Lithuanian
     "āčēģīķļņšūž",  # Latvian
@@ -73,7 +73,7 @@ def likeliest_latin(sample: bytes) -> str:
 
 def _fit(sample: bytes, encoding: str) -> float:
     """Return the share of the letters beyond ASCII in the best language of `encoding`, less that of the characters that cannot
-    stand where they do; -1 if `sample` is not decodable."""
+    stand if they do; -1 if `sample` is not decodable."""
     try:
         text = sample.decode(encoding)
     except UnicodeDecodeError:
@@ -143,7 +143,7 @@ _MIN_EVERYDAY = 0.9
 def likeliest_east_asian(sample: bytes) -> str | None:
     """Return the encoding in which at least 90% of the characters in `sample` are everyday ones; None if none fits.
 
-    Most of them must stand beside each other. On a tie the encoding with fewer everyday characters wins: the Korean ones lie
+    Most of them must be next to each other. On a tie the encoding with fewer everyday characters wins: the Korean ones lie
     within the range of the Chinese ones.
     """
     shares = {encoding: _everyday_share(sample, encoding) for encoding in _EVERYDAY}

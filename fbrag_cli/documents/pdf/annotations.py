@@ -1,4 +1,4 @@
-"""Read what lies on a page of a PDF beside its text: values of form fields, text boxes of viewers, and comments."""
+"""Read what lies on a page of a PDF next to its text: values of form fields, text boxes of viewers, and comments."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Annotations:
 
 
 class _TooLongError(BaseException):
-    """The signatures of a page take too long. Not an Exception: pypdf would log it and go on with the next form."""
+    """The signatures of a page take too long. Not an Exception: pypdf would log it and continue with the next form."""
 
 
 def read_annotations(page: PageObject, number: int) -> Annotations:
@@ -114,7 +114,7 @@ def _field(widget: Any) -> Iterator[str]:
 
 
 def _signature(page: PageObject, widget: Any, until: float) -> str:
-    """Return the text that a signature shows, or else who signed and when; "" where nobody has signed.
+    """Return the text that a signature shows, or else who signed and when; "" if nobody has signed.
 
     until: processor time of this process at which to stop.
     """

@@ -1,6 +1,6 @@
 """Keep the cells of tables in the columns of their header, on its page and on those that follow.
 
-A PDF has no tables, only words at places: where a row leaves a cell empty, its other values would seem to stand in other columns.
+A PDF has no tables, only words at places: where a row leaves a cell empty, its other values would seem to be in other columns.
 Rows of a table become lines with tabs between the cells, as in other formats; an empty cell is nothing between two tabs.
 """
 
@@ -56,7 +56,7 @@ def with_columns(pages: Sequence[PageLines]) -> list[PageLines]:
 
 
 def _on_one_baseline(page: PageLines) -> list[list[int]]:
-    """Return the lines in groups of those that PDFium has cut where there is much room."""
+    """Return the lines in groups of those that PDFium has cut if there is much room."""
     groups: list[list[int]] = []
     for index, cells in enumerate(page.cells):
         before = groups[-1][-1] if groups else None

@@ -1,4 +1,4 @@
-"""Keep the notes at the foot of a page out of a sentence that goes on with the next page.
+"""Keep the notes at the foot of a page out of a sentence that continues with the next page.
 
 Lines at the end of a page that are smaller than its text follow that sentence, if it is surely cut: the line above them ends no
 sentence, and the next page begins with a small letter.

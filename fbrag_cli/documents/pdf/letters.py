@@ -76,7 +76,7 @@ class Letters:
         letters: Any = list(text) if signs else text
         for position, sign in signs.items():
             letters[position] = sign
-        # Where PDFium ends a line around a raised piece, the line goes on.
+        # Where PDFium ends a line around a raised piece, the line continues.
         whole = {position for position in signs if text[position] in "\r\n"}
         text = "".join(" " if position in whole else letter for position, letter in enumerate(text)) if whole else text
         ends = letter_ends(text)

@@ -15,7 +15,7 @@ _LETTERS = re.compile(r"[^\W\d_]+")
 _WORD = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
 _LAST_WORD = re.compile(_WORD.pattern + "$")
 _SETTLED = -5  # so many compounds at line ends, and no word broken for its length, are beyond doubt
-_LONGEST = 60  # characters; longer is no word
+_LONGEST = 60  # characters; longer is not a word
 
 # "mid- and long-term", "Haupt- und Nebensatz": this hyphen replaces the rest of a later word.
 _CONJUNCTIONS = frozenset({"and", "or", "und", "oder"})
@@ -185,7 +185,7 @@ _FOREIGN = re.compile(r"[^\W\d_\x00-\u024f]+")  # letters outside of the Latin a
 _MOST = 0.1  # of the characters that are not white space
 _ENOUGH = 20_000  # characters of a page that are looked at
 
-# Scripts that stand in one word with each other.
+# Scripts that are in one word with each other.
 _TOGETHER = dict.fromkeys(
     "CJK IDEOGRAPHIC HIRAGANA KATAKANA KATAKANA-HIRAGANA HANGUL BOPOMOFO FULLWIDTH HALFWIDTH".split(), "CJK"
 )
@@ -193,7 +193,7 @@ _WITH_ANY = frozenset("GREEK LATIN MODIFIER MATHEMATICAL SCRIPT MICRO OHM ANGSTR
 
 
 def is_garbled(text: str) -> bool:
-    """Return whether more than a tenth of a page cannot be read: characters without meaning, names of glyphs in place of letters,
+    """Return whether more than a tenth of a page cannot be read: characters without meaning, names of glyphs instead of letters,
     and words that mix scripts."""
     text = text[:_ENOUGH]
     mixed = (word for word in _FOREIGN.findall(text) if len(set(map(_script, word)) - {""}) > 1)
@@ -204,6 +204,6 @@ def is_garbled(text: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def _script(letter: str) -> str:
-    """Return the script of a letter by the first word of its name; "" for one that stands with any script, and for numbers."""
+    """Return the script of a letter by the first word of its name; "" for one that is with any script, and for numbers."""
     name = unicodedata.name(letter, "?").partition(" ")[0]
     return "" if name in _WITH_ANY or not letter.isalpha() else _TOGETHER.get(name, name)

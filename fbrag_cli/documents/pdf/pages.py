@@ -65,7 +65,7 @@ class Opened:
 class PageReader:
     """A PDF, which a child process opens for its first job. `reader(0)` opens it, `reader(i)` reads the i-th of the chosen pages.
 
-    PDFium reads the text; pypdf, which takes longer to load, reads forms, comments and embedded files where there are any.
+    PDFium reads the text; pypdf, which takes longer to load, reads forms, comments and embedded files if there are any.
     """
 
     def __init__(self, source: Source, ranges: tuple[PageRange, ...] | None, password: str | None) -> None:

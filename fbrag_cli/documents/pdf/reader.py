@@ -81,7 +81,7 @@ def _read(
 
 
 def _document(source: Source, opened: Opened | Failure) -> Opened:
-    """Return the document. Raises FbragError where it could not be opened, or holds its own text as an encrypted file."""
+    """Return the document. Raises FbragError if it could not be opened, or holds its own text as an encrypted file."""
     if isinstance(opened, Failure):
         raise opened.error or damaged(source, opened.reason)
     if opened.encrypted:

@@ -35,7 +35,7 @@ _MAX_GAP = 4  # pages: a left page's header is missing where a chapter begins
 _MIN_RUN = 4  # pages
 _MIN_COUNTED_RUN = 3  # pages
 _MIN_SETTLED_RUN = 2  # pages
-_MIN_WORDS = 3  # beside a number at a line's end, if no other line shows that pages are counted in this way
+_MIN_WORDS = 3  # next to a number at a line's end, if no other line shows that pages are counted in this way
 
 _PAGE = r"\b(?:pages?|pg?|seite|s|página|pág|pagina|pag|strona|str|стр)\b"
 _NUMBER_FIRST = re.compile(rf"\W*(?:{_PAGE}\W*|第\W*)?([0-9]{{1,5}})(?![0-9])(.*)")

@@ -13,7 +13,7 @@ _MAX_TABLES = 20  # nested in each other; people make no deeper ones
 _MAX_INDENT = 10  # levels of lists
 _MAX_MERGED = 1_000_000  # characters that merged cells have in all rows but their first
 _MAX_CELL = 300  # characters of a cell that may hold several paragraphs and still be part of its row's line
-#: Rows over which a cell is merged at most, as where it says no number.
+#: Rows over which a cell is merged at most, as if it says no number.
 MANY_ROWS = 1 << 20
 #: Where a word may break: it is not shown.
 SOFT_HYPHEN = "\u00ad"

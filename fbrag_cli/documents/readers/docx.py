@@ -42,7 +42,7 @@ _PREFIXES = {
 }
 _TEXT = ("w:t", "w:delText")
 _DELETIONS = frozenset(("w:del", "w:moveFrom"))
-# Former properties, readings beside characters, and properties whose elements would be mistaken for text.
+# Former properties, readings next to characters, and properties whose elements would be mistaken for text.
 _SKIPPED = frozenset(
     "w:rt w:sdtPr w:rPrChange w:pPrChange w:sectPrChange w:tblPrChange w:trPrChange w:tcPrChange"
     " w:numberingChange w:tblGridChange w:tblPrExChange w:tblPr w:tabs".split()

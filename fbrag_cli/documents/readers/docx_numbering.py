@@ -131,7 +131,7 @@ class _Level:
 
 @dataclass(slots=True)
 class _List:
-    """A numbering (w:num). counts: last number by level, shared by all of one kind. starts: numbers with which it begins anew."""
+    """A numbering (w:num). counts: last number by level, shared by all of one kind. starts: numbers to begin again with."""
 
     levels: dict[int, _Level]
     counts: dict[int, int]

@@ -208,7 +208,7 @@ def names_of_authors(archive: Archive, linked: Iterable[Relation]) -> dict[str, 
 def comments_of(archive: Archive, linked: Iterable[Relation], place: str, authors: Mapping[str, str]) -> Iterator[str]:
     """Yield the comments on a slide or sheet, as "Comment by Ann Lee on Sales!B4: too high".
 
-    linked: its relations. place: its name in the comment; the cell follows it, where there is one. authors: from
+    linked: its relations. place: its name in the comment; the cell follows it, if there is one. authors: from
     `names_of_authors`.
     """
     for each in linked:

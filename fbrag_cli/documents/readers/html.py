@@ -12,7 +12,7 @@ from fbrag_cli.documents.readers.blocks import MANY_ROWS, SOFT_HYPHEN, Block, Bl
 from fbrag_cli.documents.readers.number_formats import lettered, roman, upper
 from fbrag_cli.documents.source import Source
 
-# No text of the page (scripts, drawings), or not read with it (menus, replacements of scripts, readings beside characters).
+# No text of the page (scripts, drawings), or not read with it (menus, replacements of scripts, readings next to characters).
 _SKIPPED = frozenset(
     "script style template noscript nav svg iframe object audio video canvas button select textarea datalist rp rt annotation"
     " annotation-xml".split()
@@ -29,7 +29,7 @@ _NOTE = frozenset(("noteref", "doc-noteref"))
 _NUMBER = re.compile(r"-?\d{1,9}", re.ASCII)
 _SPAN = re.compile(r"\d{1,4}", re.ASCII)
 _MAX_COLUMNS = 100  # over which a cell is merged
-_UNKNOWN = re.compile(r"\0(\d+) (\d+)\0")  # stands for a number: key of its list, items before it. Pages have no NULs
+_UNKNOWN = re.compile(r"\0(\d+) (\d+)\0")  # means a number: key of its list, items before it. Pages have no NULs
 _NUMERALS: dict[str, Callable[[int], str]] = {"a": lettered, "lower-alpha": lettered, "lower-latin": lettered}
 _NUMERALS |= {"i": roman, "lower-roman": roman}
 _NUMERALS |= {name.replace("lower", "upper") if "-" in name else name.upper(): upper(write) for name, write in _NUMERALS.items()}

@@ -49,7 +49,7 @@ _Span = tuple[int, int, str]  # start and end (characters) of what is replaced, 
 def read_latex(source: Source, codec: str | None = None, markup: bool = False) -> Extracted:
     """Read LaTeX. Comments and the preamble, but for what is printed of it, become blanks: each line keeps its number.
 
-    Commands of the file's own without arguments are replaced by what they stand for. codec, errors: as `read_plain`.
+    Commands of the file's own without arguments are replaced by what they mean. codec, errors: as `read_plain`.
     """
     decoded = decode(source, codec)
     content = Content(_printed(_without_comments(decoded.text)))
@@ -57,7 +57,7 @@ def read_latex(source: Source, codec: str | None = None, markup: bool = False) -
 
 
 def _without_comments(text: str) -> str:
-    r"""Blank comments, the environment `comment`, and what stands between \iffalse and its \else or \fi.
+    r"""Blank comments, the environment `comment`, and what is between \iffalse and its \else or \fi.
 
     A comment in the middle of a sentence leaves its sign: a blank line would end the paragraph.
     """
@@ -136,7 +136,7 @@ def _printed(text: str) -> str:
 
 
 class _Macros:
-    """The own commands of a file that have no arguments, as they are defined up to where it is read.
+    """The own commands of a file that have no arguments, as they are defined up to if it is read.
 
     text: of the file. closings: where each of its groups ends.
     """
@@ -160,7 +160,7 @@ class _Macros:
         return end
 
     def value(self, name: str, inside: tuple[str, ...] = ()) -> str | None:
-        """Return what a command stands for; None for one that is not known, or that takes too long to write out."""
+        """Return what a command means; None for one that is not known, or that takes too long to write out."""
         body = self._bodies.get(name)
         if body is None or name in inside or len(inside) >= _MAX_NESTED or self._work < 0:
             return None

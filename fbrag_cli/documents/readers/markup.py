@@ -62,7 +62,7 @@ def read_notebook(source: Source, codec: str | None = None, markup: bool = False
         old = [cell for sheet in notebook.get("worksheets", ()) for cell in sheet["cells"]]  # before version 4
         parts = [part for cell in notebook.get("cells", old) for part in _parts(cell)]
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
-        raise source.damaged("a notebook", "it is no JSON of cells") from None
+        raise source.damaged("a notebook", "it is not JSON of cells") from None
     data = "\n\n".join(parts).encode("utf-8", "replace")
     read = read_markdown(replace(source, data=data), "utf-8", markup)
     return replace(read, media_type="application/x-ipynb+json")

@@ -431,7 +431,7 @@ class _OpenDocument:
 
     def _object(self, attributes: dict[str, str]) -> None:
         path = attribute(attributes, "href")
-        if not path:  # it stands in this element
+        if not path:  # it is in this element
             return
         blocks = self._blocks_of(resolved("", f"{path}/{_CONTENT}"))
         self._is_read = bool(blocks)

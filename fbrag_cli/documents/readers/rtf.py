@@ -133,7 +133,7 @@ class _RichText:
         self._end: Callable[[], object] | None = None  # what to do at the end of the open group
         self._is_first = False  # whether a group has just begun
         self._is_starred = False
-        self._n_skipped = 0  # characters that stand for a Unicode escape
+        self._n_skipped = 0  # characters that mean a Unicode escape
         self._bytes = bytearray()
         self._fonts: dict[str, tuple[str, str]] = {}  # code page and name of each font
         self._in_fonts = False

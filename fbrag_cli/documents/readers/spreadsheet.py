@@ -185,7 +185,7 @@ def _shared(strings: bytes, sheet: bytes) -> int:
 
 
 def _extent(sheet: bytes) -> tuple[int, int]:
-    """Return the rows and columns between the filled cells of a sheet; (0, 0), which takes no time, where they can be but few."""
+    """Return the rows and columns between the filled cells of a sheet; (0, 0), which takes no time, if they can be but few."""
     if _FAR.search(sheet) is None:
         return 0, 0
     cells = _FILLED.findall(sheet)
@@ -301,7 +301,7 @@ class _WorkbookReading:
 
 
 def _merged_in(content: bytes) -> list[list[_Range]]:
-    """Return the merged cells of each sheet of OpenDocument, which calamine does not give; nothing where no rows are merged."""
+    """Return the merged cells of each sheet of OpenDocument, which calamine does not give; nothing if no rows are merged."""
     from lxml import etree
 
     found: list[list[_Range]] = []

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from fbrag_cli.documents.readers.blocks import SOFT_HYPHEN, Block, BlockBuilder, StruckText
 
-#: Returns the level of a heading (from 1; 0 for running text), and what stands before its text, as "4.2 " or "- ".
+#: Returns the level of a heading (from 1; 0 for running text), and what precedes its text, as "4.2 " or "- ".
 Opening = Callable[[], tuple[int, str]]
 
 _BULLET = "-"
@@ -257,7 +257,7 @@ class Writer:
         self.add(self.end_story(is_box=True))
 
     def end_note(self) -> None:
-        """End a note, and add it as "[TEXT]" where it is referred to; below a heading, so that it is no part of the title."""
+        """End a note, and add it as "[TEXT]" if it is referred to; below a heading, so that it is not part of the title."""
         text = " ".join(block.line for block in self.end_story())
         if text and self._story.builder.level and self._story.paragraphs:
             self._story.paragraphs[-1].after.append(Block(f"[{text}]"))

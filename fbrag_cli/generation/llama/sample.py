@@ -78,7 +78,7 @@ class Sample:
         return self._forced.pop(0) if self._forced else None
 
     def add(self, token: int, vocab: Any, logprob: float | None = None) -> None:
-        """Take the next token, and end the sample, or its thought, where it ends by that. logprob: None if it is not known."""
+        """Take the next token, and end the sample, or its thought, if it ends by that. logprob: None if it is not known."""
         if llama_cpp.llama_vocab_is_eog(vocab, token):
             if not (self.thoughts.inside and self.thinking.end):
                 self.text += self._plain(self.thoughts.end())

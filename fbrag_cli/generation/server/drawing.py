@@ -263,7 +263,7 @@ class StreamedSample:
         )
 
     def _own_logprobs(self) -> list[float]:
-        """Return the logarithms of the tokens that the text is made of; none where it is not found in the tokens."""
+        """Return the logarithms of the tokens that the text is made of; none if it is not found in the tokens."""
         reply, text = b"".join(token for token, _ in self.logprobs), self.text.strip().encode()
         begin = reply.rfind(text) if text and self.finish != "repeat" else -1
         ends = accumulate(len(token) for token, _ in self.logprobs)

@@ -52,7 +52,7 @@ FEW = 50
 _SELECT = 5
 _AROUND, _TIMES = 12, 4  # chunks that give their windows, at least; times as many words as are read
 _LARGEST_WEIGHT = 1e6
-_IN = r"\(in \w+\)[\s*_]*"  # after a label, as the prompt writes it where it names a language
+_IN = r"\(in \w+\)[\s*_]*"  # after a label, as the prompt writes it if it names a language
 _QUOTE = "[\"'”’」』)）]"  # may stand between a sentence's end and the label
 _ANSWER = re.compile(
     rf"^[\s*_#>-]*(?:final\s+)?answer[\s*_]*(?:{_IN})?:[\s*_]*"
@@ -187,7 +187,7 @@ class FBRag(ChunkMethod):
         return self.budget * (1 + self.more)
 
     def _reads_windows(self, n_chunks: int) -> bool:
-        """Return whether windows are read of a document of so many chunks.
+        """Return whether windows are read of a document of this many chunks.
 
         With "auto" they are not if another number of chunks is asked for, and a document of so few chunks is read whole.
         """
@@ -226,7 +226,7 @@ class FBRag(ChunkMethod):
 
 
 def main_language(read: Sequence[Passage]) -> str:
-    """Return the language (ISO 639-1) of most words that are read; "" where it is unknown."""
+    """Return the language (ISO 639-1) of most words that are read; "" if it is unknown."""
     words = Counter[str]()
     for passage in read:
         words[passage.document.language] += passage.n_words

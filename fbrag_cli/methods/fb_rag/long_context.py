@@ -46,7 +46,7 @@ class LongContext(ChunkMethod):
         return [BETWEEN.join(_heading(each[0]) + "".join(passage.text for passage in each) for each in parts)]
 
     def truncate_to_window(self, trace: Trace, large: Generator) -> Trace:
-        """Cut the middle of what exceeds the model's window. Raises FbragError prompt_too_long where no room is left at all."""
+        """Cut the middle of what exceeds the model's window. Raises FbragError prompt_too_long if no room is left at all."""
         window = large.info.context_tokens
         if window is None:
             return trace

@@ -65,7 +65,7 @@ class R2Former:
             learnt = self.retriever["name"]
             what = f"the trained parts are for the retriever {learnt}, and this is {name}"
             what += f" (keys {self.retriever['key'][:24]} and {key[:24]})" if name == learnt else ""
-            raise FbragError("usage", what, "choose the other --retriever, or train them anew: fbrag train --help")
+            raise FbragError("usage", what, "choose the other --retriever, or train them again: fbrag train --help")
 
     def relevance(self, features: Array) -> Array:
         """Return float32 (n,), 0 to 1: the probability that each chunk is relevant, given all of the list.
@@ -102,7 +102,7 @@ class R2Former:
 def _finite(found: NDArray[Any]) -> Array:
     if not np.isfinite(numbers := found.astype(np.float32)).all():
         what = "the trained parts of R2AG cannot be used: their numbers are too large, or a spread too small"
-        raise FbragError("model_corrupt", what, "train them anew: fbrag train --help")
+        raise FbragError("model_corrupt", what, "train them again: fbrag train --help")
     return numbers
 
 

@@ -71,10 +71,10 @@ async def read(request: Request, kind: type[M]) -> M:
         found = json.loads(body, parse_constant=_no_number)
     except (ValueError, RecursionError) as error:  # UnicodeDecodeError is a ValueError
         raise FieldError(
-            "", f"the body is no JSON: {one_line(str(error), _SHOWN)}", 'send an object: {"question": "…"}'
+            "", f"the body is not JSON: {one_line(str(error), _SHOWN)}", 'send an object: {"question": "…"}'
         ) from None
     if not isinstance(found, dict):
-        raise FieldError("", "the body is no JSON object", 'send an object: {"question": "…"}')
+        raise FieldError("", "the body is not a JSON object", 'send an object: {"question": "…"}')
     try:
         return kind.model_validate(found)
     except ValidationError as errors:

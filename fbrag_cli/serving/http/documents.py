@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from fbrag_cli.serving.desk import Desk
 
 _MOST_CHARACTERS = 20_000  # of a place
-_MOST_READERS = 4  # uploads that are read at once: each takes several processes where it is long
+_MOST_READERS = 4  # uploads that are read at once: each takes several processes if it is long
 _PLACE = ("start_line", "end_line", "start_char", "end_char")
 _KEYS = ("document", "markup", *_PLACE)
 

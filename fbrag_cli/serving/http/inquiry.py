@@ -111,7 +111,7 @@ def _checked(settings: Mapping[str, Any]) -> dict[str, Any]:
             hint = suggestion(name, ["method", *known], "see fbrag ask --help")
             raise FieldError("settings", f"there is no {one_line(key, _SHOWN)}", hint)
         elif value is not None:
-            found[name] = known[name].check(value, f"settings.{name}", "null stands for the default")
+            found[name] = known[name].check(value, f"settings.{name}", "null means the default")
     if str(found.get("instructions", "")).startswith("@"):
         raise FieldError("settings.instructions", "a file is not read for a client", "send the instructions themselves")
     return found

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _PLACE = ("document", "chunk", "page", "last_page", "section", "start_line", "end_line")
 _RANKS = ("rank", "score", "backward_score", "forward_score", "retrieved", "selected", "contains_text")
 _LEAST = 100  # characters of a passage that is cut
-_ROWS = 10  # chunks that an explanation names, beside those that hold the text
+_ROWS = 10  # chunks that an explanation names, next to those that hold the text
 _BEGINNING = 200  # characters of each
 _NAMED = 300  # characters of a sample, or of a proposed answer
 
@@ -184,7 +184,7 @@ def bounded(record: dict[str, Any], most: int) -> Any:
 
 
 def _cut(passage: dict[str, Any], over: int) -> bool:
-    """Make the text of a passage shorter by so many characters. Return whether enough of it is left."""
+    """Make the text of a passage shorter by this many characters. Return whether enough of it is left."""
     passage["text"], passage["truncated"] = passage["text"][:-over], True
     return len(passage["text"]) >= _LEAST
 

@@ -37,7 +37,7 @@ INSTRUCTIONS = """\
 Answers from long documents on this machine, with the passages that they rest on.
 
 - find_passages first: it takes a second and loads no model. Read what it returns, and answer yourself where you can.
-- ask_document lets models of this machine answer. On a CPU it takes half a minute and more; where it returns "running", call
+- ask_document lets models of this machine answer. On a CPU it takes half a minute and more; if it returns "running", call
   ask_result with the job.
 - "not_found" is a result: the document does not say. Do not make up an answer then.
 - Quote the place of a passage (file and lines, or page).

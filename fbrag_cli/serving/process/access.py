@@ -1,4 +1,4 @@
-"""`Access`: who may ask. It stands before all routes, refuses others, and sets the headers of each response.
+"""`Access`: who may ask. It precedes all routes, refuses others, and sets the headers of each response.
 
 Web pages of other sites and other users of this machine can reach the address. A page is told by the headers that its browser
 sends: Host has the name that the page was loaded from (which a hostile name server may let point here), Origin and Sec-Fetch-Site
@@ -26,7 +26,7 @@ from fbrag_cli.serving.failure import HttpError, as_json, as_page
 from fbrag_cli.text.printable import one_line
 
 _OPEN_PATHS = ("/healthz",)  # which need no token
-_SHARED_PATHS = "/v1/"  # which pages of other sites may ask, where they are named
+_SHARED_PATHS = "/v1/"  # which pages of other sites may ask, if they are named
 
 _POLICY = (
     "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src data:; base-uri 'none'; "
@@ -102,7 +102,7 @@ class Access:
         return guarded
 
     def _reply(self, request: Request) -> Response | None:
-        """Return what a request gets without asking a route, None for one that goes on. Raises HttpError for one that may not."""
+        """Return what a request gets without asking a route, None for one that continues. Raises HttpError for one that may not."""
         self._check_page(request)
         path = request.scope["path"]
         if path in _OPEN_PATHS:

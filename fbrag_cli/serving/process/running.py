@@ -48,7 +48,7 @@ class Running:
         return any(each.status == psutil.CONN_LISTEN and each.laddr.port == self.port for each in connections)
 
     def status(self) -> dict[str, Any] | None:
-        """Return what the process does now, as `fbrag.process/1`; None where it does not say it."""
+        """Return what the process does now, as `fbrag.process/1`; None if it does not say it."""
         import httpx2
 
         try:
