@@ -133,8 +133,8 @@ def held_in(
 ) -> dict[int, set[bool]]:
     """Return the positions of the chunks of a document that hold `sought` or a part of it, ignoring case and white space.
 
-    A text that continues over a chunk's end is in both chunks. read: as of `read_of`. Each is given with whether it holds the text
-    in what is read.
+    A text that continues over a chunk's end is in both chunks. read: as of `read_of`. Each is given with whether it
+    holds the text in what is read.
     """
     needle, read = _folded(sought), read or {}
     held: dict[int, set[bool]] = {}

@@ -102,7 +102,7 @@ class Access:
         return guarded
 
     def _reply(self, request: Request) -> Response | None:
-        """Return what a request gets without asking a route, None for one that continues. Raises HttpError for one that may not."""
+        """Return the reply to a request that needs no route, None for others. Raises HttpError for one that may not ask."""
         self._check_page(request)
         path = request.scope["path"]
         if path in _OPEN_PATHS:
