@@ -241,7 +241,7 @@ def _matches(trace: Trace, cited: Set[str]) -> Matches | None:
     first, *others = sorted(matching & read, key=lambda position: (-scores[position], position)) or [-1]
     two = [trace.corpus.chunks[each].document for each in (first, *others[:1]) if scores[each] >= _EQUAL * best]
     files = {each.name: each.label or each.name for each in two}
-    equal = tuple(files.values()) if len(files) == 2 and not cited.issuperset(files) else ()
+    equal = tuple(files.values()) if len(files) == 2 and not files.keys() <= cited else ()
     if not is_more and not equal:
         return None
     return Matches(

@@ -99,16 +99,17 @@ def citations(answer: Answer) -> list[dict[str, Any]]:
 
 
 def matching_passages(answer: Answer) -> dict[str, Any] | None:
-    """Return how many passages match the question and how many of these were read, and the files of the two best where these
-    match equally well; None where all that matches was read, or it cannot be told."""
-    matches = answer.matches
-    return matches and {"read": matches.read, "found": matches.found, "files": list(matches.files)}
+    """Return how many passages match the question, how many of them were read, and the files of the two best if these match
+    equally well; None if all of them were read, or if it cannot be determined."""
+    if (matches := answer.matches) is None:
+        return None
+    return {"read": matches.read, "found": matches.found, "files": list(matches.files)}
 
 
 def sources(trace: Trace, answer: Answer) -> list[dict[str, Any]]:
     """Return what the large model reads of the selected chunks: each whole, or a source for each part of it.
 
-    id: its number in citations, as of `Source`, in whose order the sources stand; null before the answer. rank: among the
+    id: its number in citations, as of `Source`, in whose order the sources are; null before the answer. rank: among the
     sources, best first. duplicates: the places of the same text in other chunks. sentence: the place of the sentence that shows
     the answer best; null if there is none. highlights: (start, end) of words, in characters of the document.
     """
