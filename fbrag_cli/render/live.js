@@ -782,9 +782,8 @@ function start() {
   const file = find("#file", HTMLInputElement);
   file.addEventListener("change", () => shelf.add(file.files ?? []).then(() => { file.value = ""; }));
   const files = find("#files", HTMLSelectElement);
-  files.addEventListener("change", () => {
-    visit(() => reader.show(Number(files.value))).then(() => { files.selectedIndex = 0; });
-  });
+  files.addEventListener("change", () => visit(() => reader.show(Number(files.value))));
+  files.addEventListener("blur", () => { files.selectedIndex = 0; }); // it is a menu
   for (const button of $("part").querySelectorAll("button")) {
     button.addEventListener("click", () => visit(() => reader.show(button.value === "1" ? reader.about?.end ?? 0 : (reader.about?.first ?? 1) - 1)));
   }
