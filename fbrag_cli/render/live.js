@@ -194,6 +194,12 @@ const reader = {
     for (const [owner, html] of texts) this.section(owner).insertAdjacentHTML("beforeend", html);
   },
 
+  clear() {
+    this.stopping.abort();
+    [this.ids, this.loading] = [[], Promise.resolve()];
+    this.feed.replaceChildren();
+  },
+
   note: (/** @type {string} */ text) => { $("reading").textContent = text; },
 
   /** @param {Outline} about */
@@ -382,7 +388,8 @@ const shelf = {
     document.title = `${some.map((box) => last(this.name(box))).join(", ") || "Ask a document"} · fbrag`;
     turns.open(null);
     turns.store();
-    if (some.length) await reader.open(this.ids()).catch(wrong);
+    if (!some.length) reader.clear();
+    else await reader.open(this.ids()).catch(wrong);
   },
 };
 
@@ -392,7 +399,7 @@ const told = (error) => (error instanceof Problem ? error.message : "The page ha
 /** Say that documents cannot be shown. @param {unknown} error */
 function wrong(error) {
   if (error instanceof Gone) return; // they are shown when the server is back
-  reader.feed.replaceChildren();
+  reader.clear();
   reader.note(told(error).join(" "));
   announce(told(error).join(" "));
   if (!(error instanceof Problem)) console.error(error);
@@ -775,9 +782,8 @@ function start() {
   const file = find("#file", HTMLInputElement);
   file.addEventListener("change", () => shelf.add(file.files ?? []).then(() => { file.value = ""; }));
   const files = find("#files", HTMLSelectElement);
-  files.addEventListener("change", () => {
-    visit(() => reader.show(Number(files.value))).then(() => { files.selectedIndex = 0; });
-  });
+  files.addEventListener("change", () => visit(() => reader.show(Number(files.value))));
+  files.addEventListener("blur", () => { files.selectedIndex = 0; }); // it is a menu
   for (const button of $("part").querySelectorAll("button")) {
     button.addEventListener("click", () => visit(() => reader.show(button.value === "1" ? reader.about?.end ?? 0 : (reader.about?.first ?? 1) - 1)));
   }
