@@ -220,7 +220,7 @@ def test_other_architectures_are_refused(tmp_path: Path) -> None:
     path = Tiny(architecture="gemma", tied=True).write(tmp_path / "tiny.gguf")
     with LlamaGenerator(path, Loading(threads=1)) as tiny:
         assert not tiny.takes_input_embeddings
-        with pytest.raises(FbragError, match="architecture 'gemma', which takes no input embeddings"):
+        with pytest.raises(FbragError, match="architecture 'gemma', which does not support input embeddings"):
             tiny.generate((Message.of("user", ["x", foreign(0, 32)]),), 1, GREEDY)
         assert tiny.generate((Message("user", "x"),), 1, Sampling(2)).samples  # and nothing else
 
