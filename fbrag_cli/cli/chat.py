@@ -86,8 +86,8 @@ def chat(console: Console, options: ChatCommand) -> int:
       fbrag chat book.txt --json < questions.txt | jq -r .answer
     \f
     /help lists the commands, which begin with a slash; a space before the slash makes such a line a question. Nothing of a
-    conversation is saved unless you /save it. --timeout applies to each question. The exit code is 0 on a terminal; with questions
-    from a pipe it is that of the first question that failed, else 1 if no answer was found to one of them, else 0.
+    conversation is saved unless you /save it. --timeout applies to each question. The exit code is 0 on a terminal; with
+    questions from a pipe it is that of the first question that failed, else 1 if no answer was found to one of them, else 0.
     """
     if "-" in [*options.chat.documents, options.chat.password_file]:
         raise FbragError("usage", "'-' is stdin, which has the questions", "use a file instead")

@@ -79,8 +79,8 @@ def serve(console: Console, options: ServeOptions, settings: ServerSettings) -> 
 def ui(console: Console, options: ListenOptions, settings: ServerSettings) -> int:
     """Ask questions in your browser, with the document next to them.
 
-    The page is served on this machine alone, under an address with the user's token, which is printed too. It ends with Ctrl-C.
-    It is `fbrag serve --open`.
+    The page is only reachable from this machine, at a private URL that is also printed. Press Ctrl-C to stop. It is the same as
+    `fbrag serve --open`.
 
     \b
     Examples:
