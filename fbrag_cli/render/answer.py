@@ -55,7 +55,7 @@ class Source:
 class Answer:
     """What is shown of a Trace.
 
-    declined: whether the document does not say. missing_terms: says which words of the question stand nowhere; "" without any.
+    declined: whether the document does not say. missing_terms: says which words of the question no chunk has; "" without any.
     head: stands before an unsure answer, else "". text: the answer in full, printable. claims: its sentences, with numbers of
     sources. heading: of `sources`, which stand in the order of their numbers, or of their ranks before the answer. own_knowledge:
     whether no text of the document was read. sample_answers: what the samples answered, of an unsure answer. unsupported_answer:
@@ -202,8 +202,7 @@ def _score(trace: Trace, passage: Passage) -> str:
 
 def _absent(trace: Trace) -> str:
     where = "document" if len(trace.corpus.documents) == 1 else "documents"
-    verb = "stands" if len(trace.missing_terms) == 1 else "stand"
-    return f"{_first(trace.missing_terms)} {verb} nowhere in the {where}" if trace.missing_terms else ""
+    return f"Not in the {where}: {_first(trace.missing_terms)}" if trace.missing_terms else ""
 
 
 def _looks(trace: Trace) -> str:

@@ -52,7 +52,7 @@ class Layout:
 def text(answer: Answer, layout: Layout, before: Sequence[Passage] = ()) -> str:
     """Return the answer with its notes and its sources, a blank line between them.
 
-    The words that stand nowhere come first. before: what an earlier answer was from, where there was one.
+    The words that no chunk has come first. before: what an earlier answer was from, where there was one.
     """
     with_sources = layout.sources != "none"
     notes = "\n".join(answer.notes(sources=with_sources))

@@ -149,7 +149,7 @@ def test_where_the_document_does_not_say_the_proposal_is_shown_and_alone_it_is_o
         found = fbrag_cached(*asked)
         alone, none, zero = (fbrag_cached(*asked, *options) for options in (["-a"], ["--sources", "none"], ["--exit-zero"]))
     proposed = "Proposed, but not shown by the chunks: Captain Vance. (--answer-anyway gives it)"
-    absent = "master, ship stand nowhere in the document"
+    absent = "Not in the document: master, ship"
     assert found.stdout.startswith(f"{absent}\n\nThe document does not say.\n\n{proposed}\n\nClosest:\n")
     assert alone.stdout == "The document does not say.\n"
     assert [line.split(" ")[0] for line in none.stdout.split("\n\n")] == ["master,", "The", "Proposed,"]

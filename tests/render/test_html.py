@@ -210,7 +210,7 @@ def test_an_explanation_has_no_answer_and_a_refusal_says_so() -> None:
 def test_what_no_sentence_shows_and_what_stands_nowhere_is_said_beside_the_answer() -> None:
     trace = replace(trace_of([document(WATCH * 100)], [0], answer="Tobias Wrenn"), missing_terms=("<horse>",))
     html = page(trace)
-    assert '<p class="note"><bdi lang="">&lt;horse&gt; stands nowhere in the document</bdi></p>' in html
+    assert '<p class="note"><bdi lang="">Not in the document: &lt;horse&gt;</bdi></p>' in html
     assert "No source supports this." in html
 
 
