@@ -161,7 +161,9 @@ def test_the_answer_comes_first_and_its_doubts_below_it() -> None:
     assert "Low confidence" not in sure
     html = live_page.done(replace(trace, verdict=Verdict(agreement=0.0, low_confidence=True)), "j-")["answer_html"]
     assert html.strip().startswith('<p class="said')
-    assert html.index("Tobias") < html.index("Low confidence") < html.index("owns stands nowhere in the document")
+    assert html.index("Tobias") < html.index("Low confidence")
+    refused = live_page.done(replace(trace, status="not_found"), "j-")["answer_html"]
+    assert refused.index("does not say") < refused.index("Not in the document: owns")
 
 
 def test_a_place_in_the_only_document_does_not_name_it() -> None:
