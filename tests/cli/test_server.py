@@ -174,7 +174,7 @@ def test_an_address_stands_in_the_configuration_too(fbrag: Run) -> None:
         assert listed.returncode == 0, listed.stderr
         checked = fbrag("doctor", "--offline", "--no-gpu-probe", "--json")
         findings = {check["name"]: check for check in json.loads(checked.stdout)["checks"]}
-        assert findings["small model"]["finding"] == f"{server.address} answers: tiny"
+        assert findings["small model"]["finding"] == f"{server.address} replies: tiny"
         assert findings["large model"]["status"] == "ok"
     checked = fbrag("doctor", "--offline", "--no-gpu-probe", "--json")
     findings = {check["name"]: check for check in json.loads(checked.stdout)["checks"]}

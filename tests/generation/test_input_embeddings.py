@@ -286,12 +286,12 @@ def test_a_table_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
     cases = {
         "not a GGUF file": tmp_path / "text.gguf",
         "unsupported type i8": table_file(tmp_path / "i8.gguf", values, None),
-        "it has none": table_file(tmp_path / "none.gguf", values, None, name="output.weight"),
+        "missing": table_file(tmp_path / "none.gguf", values, None, name="output.weight"),
         "invalid row length 0": table_file(tmp_path / "odd.gguf", values.astype(np.float32), None, width=None),
-        "it is cut": table_file(tmp_path / "cut.gguf", np.zeros((10, 64), np.float32), None),
+        "truncated": table_file(tmp_path / "cut.gguf", np.zeros((10, 64), np.float32), None),
     }
     cases["not a GGUF file"].write_text("Not a model.")
-    cut = cases["it is cut"]
+    cut = cases["truncated"]
     cut.write_bytes(cut.read_bytes()[:-300])
     for reason, path in cases.items():
         with pytest.raises(FbragError, match=reason) as told:
