@@ -95,7 +95,7 @@ class Answered(Result, total=False):
     matching_passages: Annotated[
         dict[str, int | list[str]] | None,
         Field(
-            description="if more passages match than were read: `found`, `read`, and `files` that match equally well; else null"
+            description="if more match than were read: `found`, `read`, `files` that match equally well; else null"
         ),
     ]
     sources: Annotated[list[Source], Field(description="passages that were read for the answer, the cited ones first")]
