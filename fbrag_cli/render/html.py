@@ -182,10 +182,10 @@ def shading(scores: NDArray[np.float32]) -> Shade:
 
 def shades(scores: NDArray[np.float32]) -> str:
     """Return the shades of scores, (n_chunks,), as of `shading`: a digit a chunk."""
-    low, high = scores.min(initial=np.inf), scores.max(initial=-np.inf)
+    low, high = float(scores.min(initial=np.inf)), float(scores.max(initial=-np.inf))
     if not high > low:
         return "0" * len(scores)
-    found = np.rint((scores - low) / (high - low) * (_SHADES - 1)).astype(np.uint8)
+    found = np.rint((scores.astype(np.float64) - low) / (high - low) * (_SHADES - 1)).astype(np.uint8)
     return "".join(map(str, found.tolist()))
 
 
