@@ -144,7 +144,7 @@ def test_a_chunk_that_supports_nothing_still_shows_its_first_line() -> None:
 
 
 def test_the_score_has_a_scale_where_the_best_is_above_zero() -> None:
-    trace = trace_of(TEXT, "Wrenn", "", chunk_words=20)
+    trace = replace(trace_of(TEXT, "Wrenn", "", chunk_words=20), status="retrieved")
     assert len(trace.corpus.chunks) == 2
 
     def heads(*combined: float) -> list[str]:

@@ -36,7 +36,7 @@ from fbrag_cli.text.printable import dumps, one_line
 if TYPE_CHECKING:
     from fbrag_cli.serving.desk import Desk
     from fbrag_cli.serving.job import Job
-    from fbrag_cli.serving.library import Entry
+    from fbrag_cli.serving.library import LibraryEntry
 
 _FIRST_CHUNKS, _CHUNKS = 30, 300  # of the first piece of a text, which is seen at once, and of each other one
 _APART = 0.5  # seconds between two lines about what is being read
@@ -89,7 +89,7 @@ class _Page:
         entries = await anyio.to_thread.run_sync(self._library.find, ids)
         return StreamingResponse(self._lines(entries, int(at)), media_type="application/x-ndjson")
 
-    async def _lines(self, entries: Sequence[Entry], at: int) -> AsyncIterator[str]:
+    async def _lines(self, entries: Sequence[LibraryEntry], at: int) -> AsyncIterator[str]:
         cancellation = Cancellation()
         work = partial(self._library.read, entries, Listener(cancellation=cancellation))
         reading = asyncio.ensure_future(anyio.to_thread.run_sync(work, abandon_on_cancel=True))
@@ -169,7 +169,7 @@ class _Page:
             raise HttpError(404, error.message, error.hint) from None
 
 
-def _within(text: str, entries: Sequence[Entry]) -> str:
+def _within(text: str, entries: Sequence[LibraryEntry]) -> str:
     """Return a text without the paths of the folders that are asked, before those of their files."""
     for path in (path for entry in entries if entry.kind == "folder" for path in entry.paths):
         text = text.replace(os.path.join(path, ""), "")
