@@ -260,9 +260,8 @@ def test_words_of_the_question_that_stand_nowhere_are_said_above_the_answer() ->
     trace = replace(trace_of(BOX, answer="Wrenn"), missing_terms=("horse", "Thax\x1bter_1_"))
     assert answer_of(trace).missing_terms == "Not in the document: horse, Thax␛ter_1_"
     assert answer_of(replace(trace, missing_terms=("horse",))).missing_terms == "Not in the document: horse"
-    assert answer_of(replace(trace_of(BOX, TOWN, answer="Wrenn"), missing_terms=("horse",))).missing_terms.endswith(
-        "nowhere in the documents"
-    )
+    several = replace(trace_of(BOX, TOWN, answer="Wrenn"), missing_terms=("horse",))
+    assert answer_of(several).missing_terms == "Not in the documents: horse"
     above = "Not in the document: horse, Thax␛ter\\_1\\_\n\nWrenn"
     assert markdown(answer_of(trace), Layout(context=0)).startswith(above)
     assert as_json.answer(trace, memory_mb=0)["missing_terms"] == ["horse", "Thax\x1bter_1_"]
