@@ -530,6 +530,8 @@ def test_a_phone_goes_from_a_card_down_to_the_sentence_and_back(chromium: Chrome
     opened(chromium, log.address, width=360)
     answered(chromium)
     assert measured(chromium, "scrollY") < 400
+    parts = "['talk', 'hits', 'reader'].map(id => document.getElementById(id).getBoundingClientRect())"
+    assert measured(chromium, f"(([talk, strip, text]) => talk.bottom < strip.top && strip.bottom < text.top)({parts})")
     click(chromium, ".turn .sources a")
     until(chromium, f"scrollY > 2000 && {IN_VIEW}")
     click(chromium, ".back")
