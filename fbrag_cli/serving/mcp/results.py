@@ -94,9 +94,7 @@ class Answered(Result, total=False):
     missing_terms: Terms
     matching_passages: Annotated[
         dict[str, int | list[str]] | None,
-        Field(
-            description="if more match than were read: `found`, `read`, `files` that match equally well; else null"
-        ),
+        Field(description="if more match than were read: `found`, `read`, `files` that match equally well; else null"),
     ]
     sources: Annotated[list[Source], Field(description="passages that were read for the answer, the cited ones first")]
 
