@@ -104,4 +104,4 @@ def test_a_model_that_is_gone_is_missing_even_where_the_answer_is_cached(fbrag: 
     moved.unlink()
     done = fbrag("ask", INQUIRY, QUESTION, *plain)
     assert done.returncode == 4
-    assert "model.gguf is not a file" in done.stderr
+    assert "file not found: " in done.stderr
