@@ -138,7 +138,7 @@ class _Page(HTMLParser):
 PLAIN_TAGS = _Page(page(trace_of([document(WATCH * 200, "a"), document(WATCH, "b")], [1, 0], warnings=("w",)))).tags
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.sampled_from(MARKUP) | st.text(max_size=5), max_size=20).map("".join))
 def test_whatever_is_said_is_text_and_none_of_it_is_lost(text: str) -> None:
     said = f"x {text}"
