@@ -30,7 +30,7 @@ ELSEWHERE = ("hf:", "https:", "http:")
 
 _A_SERVER = re.compile("ollama|lm[-_ ]?studio|llama[-_.]?(server|cpp)", re.IGNORECASE)
 
-State = Literal["installed", "unverified", "corrupt size", "missing"]
+State = Literal["installed", "unverified", "wrong size", "missing"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class StoredModel:
     """A model of the store, described without reading its file.
 
     bytes: its size on the disk, or in the catalog if the file is missing. state: "installed" (verified and unchanged since),
-    "unverified" (changed since its last check), "corrupt size" (size differs from the catalog's) or "missing".
+    "unverified" (changed since its last check), "wrong size" (size differs from the catalog's) or "missing".
     """
 
     name: str
@@ -157,7 +157,7 @@ def describe(path: Path, entry: ModelEntry | None) -> StoredModel:
     except OSError:
         return StoredModel(name, path, entry.bytes if entry else 0, None, entry, "missing")
     if entry and size != entry.bytes:
-        return StoredModel(name, path, size, None, entry, "corrupt size")
+        return StoredModel(name, path, size, None, entry, "wrong size")
     digest = known_sha256(path)
     right = digest is not None and (entry is None or digest == entry.sha256)
     return StoredModel(name, path, size, digest, entry, "installed" if right else "unverified")

@@ -451,13 +451,13 @@ def test_text_does_not_follow_a_redirect() -> None:
     ("reply", "what"),
     [
         (status(200, "<!doctype html><p>Please log in", "text/html"), "a web page instead of JSON"),
-        (status(200, '{"choices": ['), "not JSON"),
-        (status(200, "[" * 100_000), "not JSON"),
+        (status(200, '{"choices": ['), "not valid JSON"),
+        (status(200, "[" * 100_000), "not valid JSON"),
         (status(200, "[1]"), "not a JSON object"),
-        (status(200, {"choices": "many"}), "another shape"),
-        (status(200, '{"choices": [{"index": 1e999, "delta": {}}]}'), "another shape"),
+        (status(200, {"choices": "many"}), "not a reply of an OpenAI-compatible API"),
+        (status(200, '{"choices": [{"index": 1e999, "delta": {}}]}'), "not a reply of an OpenAI-compatible API"),
         (status(200, {"choices": [{"message": {"content": ["x"]}}]}), "not text"),
-        (status(200, {"choices": [{"message": "x"}]}), "another shape"),
+        (status(200, {"choices": [{"message": "x"}]}), "not a reply of an OpenAI-compatible API"),
         (status(200, " " * 17_000_000), "too long"),
         (status(200, {"choices": []}, Content_Encoding="gzip"), "compressed"),
         (

@@ -111,7 +111,7 @@ def test_two_pairs_are_offered_with_their_sizes_and_nothing_is_sent_before_the_a
     assert all(width_of(line) <= columns for line in screen.lines())
     said = text(screen)
     assert "fbrag needs a model. Which one should it download? 1 the-default, " in said
-    assert "; 26 of 74 hard questions right 2 forward and answering, " in said
+    assert "; 18 of 47 hard questions right 2 forward and answering, " in said
     assert "; accuracy not yet measured n cancel [1]/2/n? n error: " in said
     assert said.endswith("download) hint: fbrag models pull the-default")
     assert (user.hub.requests, user.models) == ([], set())

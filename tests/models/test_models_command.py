@@ -43,7 +43,7 @@ def test_list_tells_what_is_here_and_what_is_wrong_with_it(fbrag: Run, here: Env
     assert (done.returncode, done.stderr) == (0, "")
     rows = columns(done.stdout)
     assert list(rows) == ["NAME", "smollm2-135m", "mine"]
-    assert rows["smollm2-135m"][1:] == ["-", "300 kB", "Q4_1", "8192", "Apache-2.0", "corrupt size"]
+    assert rows["smollm2-135m"][1:] == ["-", "300 kB", "Q4_1", "8192", "Apache-2.0", "wrong size"]
     assert rows["mine"][1:] == ["-", "300 kB", "-", "-", "-", "unverified"]
 
 

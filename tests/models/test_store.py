@@ -169,7 +169,7 @@ def test_states_are_told_without_reading_a_model(store: Path, tiny: Path) -> Non
     change(tiny, MODEL)
     assert states()["tiny"] == "unverified"
     change(tiny, MODEL + b"!")
-    assert states()["tiny"] == "corrupt size"
+    assert states()["tiny"] == "wrong size"
     assert installed(store / "nowhere", TINY) == ()
 
 
