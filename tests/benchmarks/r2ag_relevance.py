@@ -2,8 +2,8 @@
 
     python tests/benchmarks/r2ag_relevance.py nq [--lengths 2 5 10 15 20] [--embedder FILE.gguf] [--ablations]
 
-The lists are those that R2AG is trained on: the evidence of a question in ../shared/train and its nearest passages without the
-answer, by BM25 or by the embedding model. Each of the systems is trained on the first four fifths, and its AUC is of all passages
+The lists are those that R2AG is trained on: the best passages for a question in ../shared/train, by BM25 or by the embedding
+model, as they come. Nothing is put in. Each of the systems is trained on the first four fifths, and its AUC is of all passages
 of the last fifth. "retriever": its score, untrained; "logistic": a logistic regression of the features and the place; and the
 Transformer (width 64), of the relevance alone, of all features and, with --ablations, without each of them or without the place.
 Prints the AUC, and its difference to the retriever and to the Transformer of all features, with 95 % bootstrap intervals over

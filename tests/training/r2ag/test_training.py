@@ -39,18 +39,31 @@ PASSAGES = [
     Passage("2", "A brig in Hull belonged to Smith.", "g"),
     *(Passage(f"x{i}", f"A brig of Whitby, number {i}.", "g") for i in range(20)),
 ]
+_POOL = Pool(Material((), {"g": tuple(PASSAGES)}, {}))
+BM25_OF_PASSAGES = dict(
+    zip([each.id for each in PASSAGES], _POOL.of("g").retriever.scores("Who built the brig in Hull?").tolist(), strict=True)
+)
 
 
-def test_a_list_is_the_evidence_among_the_nearest_that_do_not_hold_the_answer() -> None:
+def test_a_list_is_what_the_retriever_finds_and_nothing_is_put_in() -> None:
     found = made(question(), PASSAGES, 4)
     assert found is not None
-    assert len(found.passages) == 4
-    assert "A brig in Hull belonged to Smith." not in found.passages
+    best = sorted(PASSAGES, key=lambda each: -BM25_OF_PASSAGES[each.id])[:4]
+    assert list(found.passages) == [each.text for each in best]
+    assert "A brig in Hull belonged to Smith." in found.passages  # it has the answer, and is not the evidence
     assert [found.passages[i] for i in np.flatnonzero(found.labels)] == ["Smith built it, a brig for Hull."]
     assert list(found.features[:, 0]) == sorted(found.features[:, 0], reverse=True)
     assert found.answer == "Smith"
     drawn = {len(each.passages) for i in range(40) if (each := made(question(id=str(i)), PASSAGES))}
     assert {SHORTEST, LONGEST} <= drawn <= {*range(SHORTEST, LONGEST + 1)}
+
+
+def test_a_list_without_the_evidence_stays_and_teaches_only_relevance() -> None:
+    far = Passage("far", "A man of the same name made it.", "g")
+    found = made(question(gold=("far",)), [*PASSAGES, far], 4)
+    assert found is not None
+    assert far.text not in found.passages
+    assert (list(found.labels), found.answer) == ([0, 0, 0, 0], "")
 
 
 def test_a_long_answer_is_not_learnt() -> None:
