@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.cached import CachedGenerator, Replies
-from fbrag_cli.generation.generator import QUIET, Generations, InputEmbeddings, Message, Sampling
+from fbrag_cli.generation.generator import QUIET, Blend, Generations, InputEmbeddings, Message, Sampling
 from fbrag_cli.generation.llama import input_embeddings
 from fbrag_cli.generation.llama.generator import LlamaGenerator
 from fbrag_cli.generation.llama.input_embeddings import _difference
@@ -216,11 +216,50 @@ def test_rows_of_another_width_are_refused(generator: LlamaGenerator) -> None:
     assert told.value.code == "usage"
 
 
+def marked(mark: Blend | str) -> tuple[Message, ...]:
+    return (Message.about(["[1] similarity:", mark, f" {LOG}\n"], QUESTION),)
+
+
+def blend(p: float) -> Blend:
+    return Blend(((" irrelevant", 1 - p), (" relevant", p)))
+
+
+@pytest.mark.parametrize(("p", "word"), [(0, " irrelevant"), (1, " relevant")])
+def test_a_blend_of_one_word_alone_is_read_as_the_word(smollm2: Path, p: float, word: str) -> None:
+    with LlamaGenerator(smollm2, Loading(threads=1)) as one:
+        assert len(one._weights.tokens_of(word)) == 1
+        read, said = (logits(one, one._need(marked(mark), 1, 1)) for mark in (blend(p), word))
+        between = logits(one, one._need(marked(blend(0.5)), 1, 1))
+        assert "similarity:⟨row⟩ The lighthouse" in one.render_prompt(marked(blend(p)))
+    assert np.array_equal(read, said)
+    assert not np.array_equal(between, said)
+
+
+def test_a_model_that_takes_no_rows_reads_the_main_word_of_a_blend(tmp_path: Path) -> None:
+    path = Tiny(architecture="gemma", tied=True).write(tmp_path / "tiny.gguf")
+    with LlamaGenerator(path, Loading(threads=1)) as tiny:
+        for p, word in ((0.2, " irrelevant"), (0.7, " relevant")):
+            assert tiny.tokenize(marked(blend(p))) == tiny.tokenize(marked(word))
+            assert tiny.render_prompt(marked(blend(p))) == tiny.render_prompt(marked(word))
+            assert tiny.generate(marked(blend(p)), 1, Sampling(2)).samples
+
+
+def test_the_context_of_a_message_ends_where_it_did_when_a_blend_becomes_a_word() -> None:
+    (message,), (said,) = marked(blend(0.7)), marked(" relevant")
+    found = message.blended(lambda each: each.word)
+    assert (found, found.context_end) == (said, said.context_end)
+
+
+def test_replies_to_other_blends_are_other_entries_of_the_cache() -> None:
+    keys = {Replies().key(marked(blend(p)), "x") for p in (0, 0.25, 0.5, 1)}
+    assert len(keys) == 4
+
+
 def test_other_architectures_are_refused(tmp_path: Path) -> None:
     path = Tiny(architecture="gemma", tied=True).write(tmp_path / "tiny.gguf")
     with LlamaGenerator(path, Loading(threads=1)) as tiny:
         assert not tiny.takes_input_embeddings
-        with pytest.raises(FbragError, match="architecture 'gemma', which takes no input embeddings"):
+        with pytest.raises(FbragError, match="architecture 'gemma', which does not support input embeddings"):
             tiny.generate((Message.of("user", ["x", foreign(0, 32)]),), 1, GREEDY)
         assert tiny.generate((Message("user", "x"),), 1, Sampling(2)).samples  # and nothing else
 
@@ -286,12 +325,12 @@ def test_a_table_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
     cases = {
         "not a GGUF file": tmp_path / "text.gguf",
         "unsupported type i8": table_file(tmp_path / "i8.gguf", values, None),
-        "it has none": table_file(tmp_path / "none.gguf", values, None, name="output.weight"),
+        "none.gguf: missing": table_file(tmp_path / "none.gguf", values, None, name="output.weight"),
         "invalid row length 0": table_file(tmp_path / "odd.gguf", values.astype(np.float32), None, width=None),
-        "it is cut": table_file(tmp_path / "cut.gguf", np.zeros((10, 64), np.float32), None),
+        "truncated": table_file(tmp_path / "cut.gguf", np.zeros((10, 64), np.float32), None),
     }
     cases["not a GGUF file"].write_text("Not a model.")
-    cut = cases["it is cut"]
+    cut = cases["truncated"]
     cut.write_bytes(cut.read_bytes()[:-300])
     for reason, path in cases.items():
         with pytest.raises(FbragError, match=reason) as told:

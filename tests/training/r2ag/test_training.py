@@ -248,9 +248,26 @@ def test_from_rows_to_an_answer(tmp_path: Path, fbrag: Run, smollm2: Path) -> No
     assert "lora.gguf cannot be used: its SHA-256 is" in json.loads(refused.stdout)["error"]["message"]
 
 
+def test_relevance_is_trained_without_a_model_and_marks_the_prompt_of_every_model(tmp_path: Path, fbrag: Run) -> None:
+    needs("torch")
+    rows_file(tmp_path, 10)
+    command = ("train", "r2ag", "ships.jsonl", "-o", "made", "--relevance", "--epochs", "1")
+    done = fbrag(*command)
+    assert done.returncode == 0, done.stderr
+    assert "10 lists, 2 of them for checking" in done.stderr
+    assert "relevance: AUC" in done.stderr
+    assert "tokens per epoch" not in done.stderr
+    former = load(tmp_path / "made")
+    assert (former.makes_rows, former.model, former.adapter) == (False, None, None)
+    assert (tmp_path / "made" / "r2ag.safetensors").stat().st_size < 250_000
+    assert "already done" in fbrag(*command).stderr
+
+
 @pytest.mark.parametrize(
     ("more", "told", "code"),
     [
+        (("--relevance", "--lora"), "--relevance trains neither", 2),
+        (("--relevance", "--control", "soft"), "--relevance trains neither", 2),
         (("--no-rows",), "--no-rows trains only LoRA", 2),
         (("--no-rows", "--lora", "--control", "soft"), "--no-rows trains only LoRA", 2),
         (("-m", "http://127.0.0.1:9/v1#x"), "is a server", 2),
