@@ -21,7 +21,7 @@ from fbrag_cli.corpus import Passage
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.generator import Blend, InputEmbeddings, Message, Row
 from fbrag_cli.methods.method import GetDigest, GetPart, OpenScorer, Tools
-from fbrag_cli.methods.prompts import BETWEEN, form_of, support_question
+from fbrag_cli.methods.prompts import BETWEEN, filled, form_of, support_question
 from fbrag_cli.methods.ranking import ChunkMethod, language_warning, whole_chunks
 from fbrag_cli.progress import stage
 from fbrag_cli.query import Query
@@ -98,6 +98,8 @@ class R2Ag(ChunkMethod):
         )
 
     def messages(self, trace: Trace) -> tuple[Message, ...]:
+        if self.templates and self.templates.answer:
+            return (filled(self.templates.answer, [*_listed(self.passages(trace), _rows(trace))], trace.question),)
         return list_messages(self.passages(trace), trace.question, _rows(trace), self.instructions)
 
     def support_messages(self, trace: Trace, answer: str) -> tuple[Message, ...]:
@@ -115,14 +117,15 @@ class R2Ag(ChunkMethod):
         R2AG.read(Path(self._folder()), bool)
 
     def _folder(self) -> str:
-        """Return the folder of the parts. Raises FbragError `usage` for prompts of a benchmark."""
-        if self.templates is not None:
-            raise FbragError("usage", "--method r2ag has a prompt of its own", "leave prompts out")
+        """Return the folder of the parts."""
         return self.r2ag or str(_SHIPPED)
 
     def _former(self, tools: Tools) -> R2Former:
         former = tools.part(self._folder(), _load)
         former.check(tools.retriever)
+        if former.model and self.templates is not None:
+            what = f"the parts in {self.r2ag} were trained for a prompt of their own"
+            raise FbragError("usage", what, "leave prompts out, or use the part in the package")
         if former.model and former.words != list_words():
             raise FbragError("usage", f"the parts in {self.r2ag} were trained for another prompt than this version has", _TRAIN)
         return former
@@ -224,8 +227,14 @@ def _results(texts: Sequence[str], rows: Sequence[Row] | None) -> Iterator[str |
     if rows is not None:
         yield "A similarity mark before each result shows how near it is to the question and to the other results.\n"
     yield "\nResults:\n"
+    yield from _listed(texts, rows)
+    yield BETWEEN if texts else ""
+
+
+def _listed(texts: Sequence[str], rows: Sequence[Row] | None) -> Iterator[str | Row]:
+    """Yield the numbered texts, each with its row."""
     marks = [()] * len(texts) if rows is None else [(" similarity:", each) for each in rows]
     for number, (text, mark) in enumerate(zip(texts, marks, strict=True), 1):
-        yield f"[{number}]"
+        yield f"{BETWEEN if number > 1 else ''}[{number}]"
         yield from mark
-        yield f" {text}{BETWEEN}"
+        yield f" {text}"
