@@ -126,7 +126,9 @@ def test_an_answer_of_a_model_that_repeated_itself_is_given_with_a_warning(
 ) -> None:
     trace = run(name, corpus, Scripted(["nobody"], finish="repeat"), allow_unsupported=allow_unsupported)
     assert (trace.answer, trace.status, trace.truncated) == ("nobody", "answered", False)
-    assert trace.warnings == ("the model started repeating itself, so the answer was cut off",)
+    untrained = [each for each in trace.warnings if "are missing, so all that is selected is read" in each]
+    assert len(untrained) == (name == "fit-rag")
+    assert trace.warnings == (*untrained, "the model started repeating itself, so the answer was cut off")
 
 
 def test_a_reply_that_declines_over_and_over_is_no_answer_that_was_cut(corpus: Corpus) -> None:
