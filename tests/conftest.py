@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import hypothesis
 import pytest
 
 from fbrag_cli.generation.process import set_environment
@@ -32,6 +33,9 @@ INQUIRY = ROOT / "tests" / "documents" / "inquiry.txt"
 SHARED = ROOT.parent / "shared"
 
 set_environment()
+# A test is not timed: the machine may be busy.
+hypothesis.settings.register_profile("fbrag", deadline=None)
+hypothesis.settings.load_profile("fbrag")
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 

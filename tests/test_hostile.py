@@ -342,7 +342,7 @@ def test_a_cache_that_was_tampered_with_changes_no_answer(here: Here, tmp_path: 
 
 def _without_times(record: str) -> str:
     return re.sub(
-        r'"(seconds|memory_mb|cached|read|load)":[^,}]*', "", re.sub(r'"(timings|stages|cached)":[\[{][^\]}]*[\]}]', "", record)
+        r'"(seconds|ram_peak_mb|cached|read|load)":[^,}]*', "", re.sub(r'"(timings|stages|cached)":[\[{][^\]}]*[\]}]', "", record)
     )
 
 

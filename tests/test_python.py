@@ -51,7 +51,7 @@ def test_a_setting_that_a_method_does_not_have_is_an_error() -> None:
     for method, settings in (("vanilla", {"recall": 3}), (fbrag_cli.FBRag(), {"chunks": 3})):
         with pytest.raises(TypeError, match=r"recall|chunks"):
             fbrag_cli.ask(document, "Who?", method, **settings)
-    with pytest.raises(fbrag_cli.FbragError, match="no such method"):
+    with pytest.raises(fbrag_cli.FbragError, match="unknown method"):
         fbrag_cli.ask(document, "Who?", "fb-rg")
     trace = fbrag_cli.ask([document], "Where was the Garefowl built?", "vanilla", select=3, max_tokens=4, allow_unsupported=True)
     assert len(trace.context) == 3  # 1,000 words

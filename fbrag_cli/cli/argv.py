@@ -10,14 +10,14 @@ from fbrag_cli.errors import FbragError
 
 #: The commands, in the order of the help, each with the first sentence of its own help.
 COMMANDS: Mapping[str, str] = {
-    "ask": "Answer a question from a document, and show the chunks that the answer rests on.",
-    "explain": "Show every chunk's scores for a question, and why it was selected or not.",
-    "chat": "Answer questions about documents, a line each; one may refer to those before it.",
+    "ask": "Answer a question about one or more documents, with sources.",
+    "explain": "Show which chunks were selected for a question, and why.",
+    "chat": "Ask follow-up questions interactively.",
     "batch": "Answer many questions about many documents.",
-    "ui": "Open a page in the browser that answers questions about documents.",
+    "ui": "Ask questions in your browser, with the document next to them.",
     "serve": "Keep models and documents loaded, and answer over HTTP.",
-    "mcp": "Serve tools for agents over the Model Context Protocol, on stdin and stdout.",
-    "skill": "Print a skill for agents: how to answer from documents with fbrag.",
+    "mcp": "Run an MCP server for AI agents, on stdin and stdout.",
+    "skill": "Print a SKILL.md for AI agents.",
     "bench": "Measure model speed on this machine.",
     "doctor": "Check the installation, the GPU and the models.",
     "eval": "Evaluate methods and settings on a labeled dataset.",

@@ -20,7 +20,7 @@ class AskOptions(QuestionOptions):
 
 @command(AskOptions)
 def ask(console: Console, options: AskOptions) -> int:
-    """Answer a question from a document, and show the chunks that the answer rests on.
+    """Answer a question about one or more documents, with sources.
 
     \b
     Examples:

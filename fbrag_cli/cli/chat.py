@@ -74,9 +74,10 @@ class ChatCommand(Options):
 
 @command(ChatCommand)
 def chat(console: Console, options: ChatCommand) -> int:
-    """Answer questions about documents, a line each; one may refer to those before it.
+    """Ask follow-up questions interactively.
 
-    Each answer comes with its sources, as from `fbrag ask`. What was understood is shown. Ctrl-D ends the conversation.
+    Each answer comes with its sources. If a question refers to those before it, fbrag shows how it understood it. Ctrl-C stops an
+    answer, Ctrl-D quits.
 
     \b
     Examples:
@@ -84,9 +85,9 @@ def chat(console: Console, options: ChatCommand) -> int:
       fbrag chat reports/ --large http://localhost:8080/v1
       fbrag chat book.txt --json < questions.txt | jq -r .answer
     \f
-    /help names the words that begin with a slash; a space before it makes a question of such a line. Ctrl-C stops an answer.
-    Nothing of a conversation is kept. --timeout counts for each question. The exit code is 0 on a terminal; of lines from a pipe,
-    it is that of the first question that failed, else 1 if the document did not say, else 0.
+    /help lists the commands, which begin with a slash; a space before the slash makes such a line a question. Nothing of a
+    conversation is saved unless you /save it. --timeout applies to each question. The exit code is 0 on a terminal; with
+    questions from a pipe it is that of the first question that failed, else 1 if no answer was found to one of them, else 0.
     """
     if "-" in [*options.chat.documents, options.chat.password_file]:
         raise FbragError("usage", "'-' is stdin, which has the questions", "use a file instead")

@@ -33,7 +33,7 @@ class ExplainCommand(QuestionOptions):
 
 @command(ExplainCommand)
 def explain(console: Console, options: ExplainCommand) -> int:
-    """Show every chunk's scores for a question, and why it was selected or not.
+    """Show which chunks were selected for a question, and why.
 
     \b
     Examples:

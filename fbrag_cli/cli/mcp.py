@@ -30,9 +30,9 @@ class McpOptions(Options):
 
 @command(McpOptions, ModelSettings, CacheSettings)
 def mcp(console: Console, options: McpOptions, models: ModelSettings, cache: CacheSettings) -> int:
-    """Serve tools for agents over the Model Context Protocol, on stdin and stdout.
+    """Run an MCP server for AI agents, on stdin and stdout.
 
-    An agent's client starts it. It ends with its input.
+    Your agent starts this command, and stops it by closing its input.
 
     \b
     Examples:
@@ -62,7 +62,7 @@ def mcp(console: Console, options: McpOptions, models: ModelSettings, cache: Cac
 
 @command()
 def skill(console: Console) -> None:
-    """Print a skill for agents: how to answer from documents with fbrag.
+    """Print a SKILL.md for AI agents.
 
     \b
     Examples:

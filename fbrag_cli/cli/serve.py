@@ -53,7 +53,7 @@ class ServerSettings(Options):
 def serve(console: Console, options: ServeOptions, settings: ServerSettings) -> int:
     """Keep models and documents loaded, and answer over HTTP.
 
-    `fbrag serve status` lists the processes that serve, `fbrag serve stop [PORT]` ends one.
+    `fbrag serve status` lists the running servers, `fbrag serve stop [PORT]` stops one.
 
     \b
     Examples:
@@ -61,9 +61,9 @@ def serve(console: Console, options: ServeOptions, settings: ServerSettings) -> 
       fbrag serve reports/ --port 8377 --idle 1h
       fbrag serve status
     \f
-    It listens on this machine alone, unless --host says otherwise. Programs send the token of --token-file, or the user's own,
-    which is made once. Status shows the addresses and the files of the tokens. Status and stop exit with 1 if there is none. A
-    document of that name is ./status.
+    It listens only on this machine, unless you pass --host. Programs send the token of --token-file, or your own, which is made
+    once. Status shows addresses and token files. Status and stop exit with 1 if no server runs. A document of that name is
+    ./status.
     """
     words = options.documents
     if words == ["status"]:
@@ -77,10 +77,10 @@ def serve(console: Console, options: ServeOptions, settings: ServerSettings) -> 
 
 @command(ListenOptions, ServerSettings)
 def ui(console: Console, options: ListenOptions, settings: ServerSettings) -> int:
-    """Open a page in the browser that answers questions about documents.
+    """Ask questions in your browser, with the document next to them.
 
-    The page is served on this machine alone, under an address with the user's token, which is printed too. It ends with Ctrl-C.
-    It is `fbrag serve --open`.
+    The page is only reachable from this machine, at a private URL that is also printed. Press Ctrl-C to stop. It is the same as
+    `fbrag serve --open`.
 
     \b
     Examples:

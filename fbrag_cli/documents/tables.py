@@ -189,6 +189,7 @@ def _separator_of(document: Document) -> str:
     return _separator(document.text, form == "csv") if form in ("csv", "lines") else ""
 
 
+@lru_cache(maxsize=_CACHED)
 def _separator(text: str, is_table: bool) -> str:
     lines = list(islice(_lines(text, 0, len(text)), _SAMPLE))
     if not is_table and lines and _RECORD.match(text[slice(*lines[0])]):

@@ -65,7 +65,7 @@ class PartialDownload:
             raise SourceFailedError(f"the file there ends after {self.size:,} of {self.limit:,} bytes")
         if self.size < len(MAGIC):
             self.cut(0)
-            raise SourceFailedError("the file there is not GGUF")
+            raise SourceFailedError("the file there is not a GGUF file")
 
     # -- adding bytes ----------------------------------------------------------------------------------------------------
 
@@ -90,7 +90,7 @@ class PartialDownload:
         `disk_full`.
         """
         if self.size == 0 and not data.startswith(MAGIC[: len(data)]):
-            raise SourceFailedError("the file there is not GGUF")
+            raise SourceFailedError("the file there is not a GGUF file")
         if self.limit is not None and self.size + len(data) > self.limit:
             raise SourceFailedError(f"the file there is longer than the expected {self.limit:,} bytes")
         digest = self._hashed()

@@ -62,7 +62,7 @@ _TITLE = 60  # characters of a section's title
 _STYLES = {"page": ("shared", "page"), "matrix": ("matrix",)}  # style sheets of each template, in their order
 
 #: What `Findings.of` says of a chunk, if nothing was asked.
-_NOT_ASKED = {"shade": 0, "score": None, "sources": (), "read": "", "recalled": False, "next_selected": None}
+_NOT_ASKED = {"shade": 0, "score": None, "sources": (), "read": "", "retrieved": False, "next_selected": None}
 
 Shade = Callable[[float], int]  # a combined score -> 0 to 9
 
@@ -97,7 +97,7 @@ def _positions_shown(trace: Trace) -> list[int]:
     """Return the positions of the chunks that the page shows, ascending. Reads no text.
 
     These are all chunks, if there are at most `_CHUNKS` in at most `_DOCUMENTS` documents; else all of the documents with a
-    selected or recalled chunk; and where these are too long as well, the selected and recalled chunks with `_NEIGHBOURS` on
+    selected or retrieved chunk; and where these are too long as well, the selected and retrieved chunks with `_NEIGHBOURS` on
     either side.
     """
     corpus = trace.corpus
@@ -182,10 +182,10 @@ def shading(scores: NDArray[np.float32]) -> Shade:
 
 def shades(scores: NDArray[np.float32]) -> str:
     """Return the shades of scores, (n_chunks,), as of `shading`: a digit a chunk."""
-    low, high = scores.min(initial=np.inf), scores.max(initial=-np.inf)
+    low, high = float(scores.min(initial=np.inf)), float(scores.max(initial=-np.inf))
     if not high > low:
         return "0" * len(scores)
-    found = np.rint((scores - low) / (high - low) * (_SHADES - 1)).astype(np.uint8)
+    found = np.rint((scores.astype(np.float64) - low) / (high - low) * (_SHADES - 1)).astype(np.uint8)
     return "".join(map(str, found.tolist()))
 
 
@@ -195,7 +195,7 @@ class Findings:
     def __init__(self, trace: Trace, answer: Answer) -> None:
         self.shade = shading(trace.scores.combined)
         self._scores, self._read = trace.scores.combined, read_of(trace)
-        self._following, self._recalled = dict(pairwise(trace.selected)), set(trace.retrieved)
+        self._following, self._retrieved = dict(pairwise(trace.selected)), set(trace.retrieved)
         self._sources: dict[int, list[Source]] = {}
         for source in answer.sources:
             self._sources.setdefault(source.passage.position, []).append(source)
@@ -212,7 +212,7 @@ class Findings:
             "score": score,
             "sources": [label(source) for source in own],
             "read": f"{sum(each.n_words for each in read)} of {plural(chunk.n_words, 'word')} read" if unread else "",
-            "recalled": position in self._recalled,
+            "retrieved": position in self._retrieved,
             "next_selected": self._following[position] + 1 if position in self._following else None,
             "text": marked(chunk, own, breaks, unread),
         }

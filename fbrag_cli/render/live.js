@@ -319,8 +319,8 @@ const reader = {
 /** Say on the presets what a question costs with them. @param {Seconds} seconds */
 function costs(seconds) {
   for (const input of $("presets").querySelectorAll("input")) {
-    const known = seconds[input.value];
-    find("small", HTMLElement, /** @type {Element} */ (input.nextElementSibling)).textContent = known ? `about ${duration(known)}` : "";
+    const known = seconds[input.value]; // which is not known to the second
+    find("small", HTMLElement, /** @type {Element} */ (input.nextElementSibling)).textContent = known ? duration(known < 20 ? known : 5 * Math.round(known / 5)) : "";
   }
 }
 

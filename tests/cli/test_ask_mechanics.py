@@ -50,7 +50,7 @@ def test_text_is_the_answer_then_the_sources_with_their_lines(
     assert re.findall(r"^\[(\d)\] .+:\d+(?:-\d+)?$", every, re.MULTILINE) == ["1", "2"]
     assert re.fullmatch(r"\d+(\.\d)? s on CPU · [0-2] of 2 samples agree", answered.stderr.splitlines()[-1])
     told = fbrag_cached("ask", "-v", INQUIRY, QUESTION, "--allow-unsupported", *FAST).stderr
-    assert re.search(r"\d+ chunks: 2 retrieved, 2 samples .* 2 selected, answer.* CPU", told)
+    assert re.search(r"\d+ chunks: 2 retrieved, 2 samples .* 2 selected, answer", told)
 
 
 def test_the_place_of_a_cited_source_is_that_of_its_marked_sentence(fbrag_cached: Run) -> None:

@@ -186,7 +186,7 @@ def test_the_build_for_this_cpu_and_a_portable_one(situation: DoctorInput) -> No
     portable = report(system_info="CPU : SSE3 = 1 | AVX = 1 | AVX2 = 1 | FMA = 1 | ")
     slow = checks.cpu(portable, {"avx", "avx2", "fma", "avx512f"}, situation)
     told = "This CPU also has AVX512; a native build reads prompts 1.8 times as fast"
-    assert slow.finding == f"portable build (AVX, AVX2, FMA): {told}"
+    assert slow.finding == f"portable build (AVX, AVX2, FMA only). {told}"
     assert 'CMAKE_ARGS="-DGGML_NATIVE=on" ' in str(slow.fix)
     fits = checks.cpu(portable, {"avx", "avx2", "fma"}, situation)  # all that this CPU has
     assert fits == Check("cpu", "ok", "built for this CPU (AVX, AVX2, FMA)")
@@ -248,7 +248,7 @@ def test_the_configuration_file(situation: DoctorInput) -> None:
     path = situation.config_file.path
     assert checks.config(situation).status == "ok"
     path.write_text("sampels = 3\n")
-    assert checks.config(situation) == Check("config", "warn", f"{path}: unknown: sampels", "did you mean samples?")
+    assert checks.config(situation) == Check("config", "warn", f"{path}: unknown settings: sampels", "did you mean samples?")
     path.write_text("samples = 0\n")
     assert checks.config(situation).status == "fail"
     assert checks.config(replace(situation, config_file=None)).status == "ok"

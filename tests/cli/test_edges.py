@@ -380,7 +380,7 @@ def test_a_limit_of_processor_time_that_ends_a_reading_is_named() -> None:
         "print(found.error.code, int(found.error.exit_code), found.error.message)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, timeout=120, check=False)
-    assert done.stdout.startswith("timeout 5 a document took more than the 2 s of processor time"), (done.stdout, done.stderr)
+    assert done.stdout.startswith("timeout 5 a document took more than the 2 s of CPU time"), (done.stdout, done.stderr)
 
 
 def test_many_unknown_keys_take_no_time_and_five_lines(shell: Shell, tmp_path: Path) -> None:

@@ -179,7 +179,7 @@ def test_the_end_of_the_answer_comes_before_the_nearest_chunks() -> None:
     preview.update(Event("recall", "ranked", positions=(1,)))
     preview.update(Event("answer", "text", text="\n" + "word " * 60 + "end"))
     assert preview.lines(60, 20)[:1] == ["Best keyword matches so far:"]
-    assert preview.lines(60, 20)[3].startswith("unchecked: word")
+    assert preview.lines(60, 20)[3].startswith("draft (not yet checked): word")
     assert [line.split()[-1] for line in preview.lines(60, 3)] == ["word", "word", "end"]
     preview.update(Event("answer", "start"))  # Self-Route asks twice
     assert len(preview.lines(60, 20)) == 3

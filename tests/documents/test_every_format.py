@@ -183,7 +183,7 @@ def _holds(document: Document, parts: Sequence[Part], suffix: str) -> None:
 @pytest.mark.parametrize("suffix", _WRITERS)
 def test_words_sections_chunks_and_lines(tmp_path: Path, suffix: str) -> None:
     @given(parts=_PARTS)
-    @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
     def check(parts: list[Part]) -> None:
         document = written(tmp_path, _WRITERS[suffix](parts), f"document{suffix}")
         assert document.warnings == ()

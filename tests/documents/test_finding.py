@@ -145,7 +145,7 @@ _STARTS = [
 @pytest.mark.parametrize("suffix", [".txt", ".docx", ".epub", ".odt", ".rtf", ".html", ".eml", ".srt", ".md", ".rst"])
 def test_no_bytes_end_in_anything_but_a_text_or_an_error_for_people(tmp_path: Path, suffix: str) -> None:
     @given(start=st.sampled_from(_STARTS), data=st.binary(max_size=200))
-    @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
     def check(start: bytes, data: bytes) -> None:
         with suppress(FbragError):
             written(tmp_path, start + data, f"a{suffix}").text.encode()  # no lone surrogates
@@ -158,7 +158,7 @@ def test_damage_anywhere_ends_in_a_text_or_an_error_for_people(tmp_path: Path, k
     whole = _BOOKS[kind]
 
     @given(position=st.integers(0, len(whole) - 1), byte=st.integers(0, 255), cut=st.booleans())
-    @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
     def check(position: int, byte: int, cut: bool) -> None:
         data = whole[:position] if cut else whole[:position] + bytes([byte]) + whole[position + 1 :]
         with suppress(FbragError):
@@ -217,7 +217,7 @@ def test_a_tree_of_entries_that_share_their_branches_is_walked_once() -> None:
 
 
 @given(position=st.integers(0, 1535), data=st.binary(min_size=1, max_size=8))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_a_damaged_compound_file_ends_in_no_exception(position: int, data: bytes) -> None:
     whole = _compound("EncryptionInfo", "Workbook")
     damaged = whole[:position] + data + whole[position + len(data) :]

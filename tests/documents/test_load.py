@@ -96,7 +96,7 @@ _TEXTS = st.text(st.characters(codec="utf-8"), min_size=1)
 
 
 @given(text=_TEXTS, encoding=st.sampled_from(["utf-8", "utf-8-sig", "utf-16", "utf-32"]))
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_every_text_comes_back_from_every_unicode_encoding(tmp_path: Path, text: str, encoding: str) -> None:
     unified = text.replace("\r\n", "\n").replace("\r", "\n")
     assume(unified.strip())

@@ -202,7 +202,7 @@ _TREE = st.recursive(
 
 
 @given(tree=_TREE)
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_elements_in_any_nesting_are_read(tmp_path: Path, tree: str) -> None:
     written(tmp_path, pptx([tree + shape("the end")]), "deck.pptx")
 

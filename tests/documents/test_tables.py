@@ -118,7 +118,7 @@ def test_a_question_by_the_name_of_a_column_finds_the_row_not_the_header(tmp_pat
 
 
 @given(text=st.text(st.sampled_from('ab1,;|\t\n"- :'), max_size=300), name=st.sampled_from(["a.csv", "a.md", "a.html", "a"]))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_any_text_has_tables_in_order_within_it(text: str, name: str) -> None:
     kind = {"a.md": "text/markdown", "a.html": "text/html"}.get(name, "text/plain")
     end = 0

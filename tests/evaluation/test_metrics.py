@@ -139,7 +139,7 @@ _text = st.lists(st.one_of(st.sampled_from([*"abcd. \n", "the ", " . ", "北京"
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(_text, _text)
 def test_rouge_is_what_longbench_calls(prediction, gold):
     try:
@@ -175,7 +175,7 @@ def test_chinese_words_are_those_of_jieba(tmp_path, monkeypatch):
     monkeypatch.setattr(jieba.dt, "tmp_dir", str(tmp_path))
     jieba.setLogLevel(60)
 
-    @settings(max_examples=200, deadline=None)
+    @settings(max_examples=200)
     @given(st.one_of(_text, st.text(st.characters(min_codepoint=0x4E00, max_codepoint=0x9FFF), max_size=20)))
     def check(text):
         assert list(metrics.cut_chinese(text)) == list(jieba.cut(text, cut_all=False))
@@ -222,7 +222,6 @@ def test_punctuation_articles_and_spaces_do_not_count(words, data):
     assert found["f1"] == bool(metrics.words(plain))
 
 
-@settings(deadline=None)
 @given(
     st.sampled_from("hotpotqa qmsum multifieldqa_zh longbook_qa_chn vcsum mine.ja".split()), _text, st.lists(_text, min_size=1)
 )

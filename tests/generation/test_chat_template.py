@@ -80,7 +80,7 @@ def test_a_greedy_template_is_not_used(greedy: str, why: str) -> None:
 
 @pytest.mark.parametrize("endless", ["{{ 'x' * 100001 }}", "{% for a in range(90000) %}{{ messages }}{% endfor %}"])
 def test_a_template_that_writes_without_end_is_an_error_of_the_model(endless: str) -> None:
-    with pytest.raises(FbragError, match="writes more than 100,000 characters") as told:
+    with pytest.raises(FbragError, match="exceeds 100,000 characters") as told:
         ChatTemplate(QUESTION + endless)
     assert told.value.code == "model_corrupt"
 

@@ -325,7 +325,7 @@ def test_a_table_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
     cases = {
         "not a GGUF file": tmp_path / "text.gguf",
         "unsupported type i8": table_file(tmp_path / "i8.gguf", values, None),
-        "none.gguf: missing": table_file(tmp_path / "none.gguf", values, None, name="output.weight"),
+        "missing": table_file(tmp_path / "none.gguf", values, None, name="output.weight"),
         "invalid row length 0": table_file(tmp_path / "odd.gguf", values.astype(np.float32), None, width=None),
         "truncated": table_file(tmp_path / "cut.gguf", np.zeros((10, 64), np.float32), None),
     }

@@ -81,7 +81,7 @@ def test_several_models_are_named_by_their_addresses(at: At) -> None:
         at(ollama=first, lm_studio=second)
         error = refusal()
         listed = f"Ollama at 127.0.0.1:{first.port} (llama3.2:3b, qwen3.5:4b); LM Studio at 127.0.0.1:{second.port} (gemma)"
-        assert error.message == f"local: there are 3 models: {listed}"
+        assert error.message == f"local: found 3 models: {listed}"
         addresses = f"{first.address}#llama3.2:3b {first.address}#qwen3.5:4b {second.address}#gemma"
         assert error.hint == f"use one of them: {addresses}"
         assert chosen("local#gemma").program == "LM Studio"
@@ -116,7 +116,7 @@ def test_a_model_in_ollamas_cloud_is_said_to_leave_this_machine_and_offline_forb
         assert "which forwards it to https://ollama.com:443" in (warning or "")
         with pytest.raises(FbragError, match="which runs in Ollama's cloud"):
             check_offline([f"{server.address}#gpt-oss:120b-cloud"])
-        with pytest.raises(FbragError, match="forbids kimi-k3:cloud, for which"):
+        with pytest.raises(FbragError, match="prevents the use of kimi-k3:cloud, which"):
             check_offline([f"{server.address}#kimi-k3%3Acloud"])
         check_offline(["local", "local#qwen3.5:4b", server.address])
 
@@ -215,7 +215,7 @@ def test_names_of_any_shape_and_a_thousand_models_do_no_harm(at: At) -> None:
         server.pages["/v1/models"]["data"] += [{"id": name} for name in odd]
         at(ollama=server)
         error = refusal()
-    assert "local: there are 1000 models" in error.message
+    assert "local: found 1000 models" in error.message
     assert len(error.message) < 500
     assert error.message.isprintable()
 

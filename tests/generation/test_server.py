@@ -302,7 +302,7 @@ def test_a_busy_server_is_asked_again_when_it_says() -> None:
 def test_a_server_that_fails_for_ever_is_asked_four_times() -> None:
     with Loopback() as server, opened(server.address, patience=HASTY) as generator:
         server.default = status(500, "<html><h1>Oh no</h1></html>", "text/html")
-        with pytest.raises(FbragError, match=r"127\.0\.0\.1.*HTTP 500, 4 times") as raised:
+        with pytest.raises(FbragError, match=r"127\.0\.0\.1.*HTTP 500 \(4 attempts\)") as raised:
             text_of(generator)
         assert (raised.value.code, raised.value.exit_code) == ("server_failed", 4)
         assert len(server.chats) == 4

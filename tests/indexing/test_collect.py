@@ -159,7 +159,7 @@ def test_a_file_that_takes_more_time_than_the_shell_allows_is_named(
         yield 0, Failure("timeout", "it took more than the 2 s of CPU time that this shell allows", limit)
 
     monkeypatch.setattr(collect_module, "run_jobs", run_jobs)
-    with pytest.raises(FbragError, match="cannot be read: it took more than the 2 s of processor time") as caught:
+    with pytest.raises(FbragError, match="cannot be read: it took more than the 2 s of CPU time") as caught:
         collected(folder, cache)
     assert (caught.value.code, caught.value.hint, caught.value.document) == ("timeout", "ulimit -t", str(folder / "a.txt"))
 

@@ -58,7 +58,7 @@ def indexed_paths(paths: list[str], reading: ReadSettings, store: IndexStore) ->
     return found
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(TEXTS, TEXTS.map(" ".join))
 def test_a_folder_scores_as_rank_bm25_does_over_all_its_chunks(
     tmp_path_factory: pytest.TempPathFactory, texts: list[str], question: str

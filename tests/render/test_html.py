@@ -138,7 +138,7 @@ class _Page(HTMLParser):
 PLAIN_TAGS = _Page(page(trace_of([document(WATCH * 200, "a"), document(WATCH, "b")], [1, 0], warnings=("w",)))).tags
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.sampled_from(MARKUP) | st.text(max_size=5), max_size=20).map("".join))
 def test_whatever_is_said_is_text_and_none_of_it_is_lost(text: str) -> None:
     said = f"x {text}"
@@ -431,7 +431,7 @@ def test_selected_chunks_have_a_mark_and_a_label_in_the_map_and_in_the_document(
     marked = f"{cells}.filter(a => getComputedStyle(a).boxShadow != 'none' && a.title.includes('source'))"
     assert measured(chromium, f"{marked}.map(a => a.hash)") == ["#c41", "#c91", "#c201", "#c322", "#c323"]
     assert measured(chromium, f"{cells}[40].title").startswith("41 · ")
-    assert measured(chromium, f"{cells}[40].title").endswith(" · 9.50 · source 1 · recalled")
+    assert measured(chromium, f"{cells}[40].title").endswith(" · 9.50 · source 1 · retrieved")
     labels = measured(chromium, "[...document.querySelectorAll('.k .pill')].map(e => e.closest('.k').id + ' ' + e.textContent)")
     assert labels == ["c41 Source 1", "c91 Source 5", "c201 Source 4", "c322 Source 2", "c323 Source 3"]
     following = measured(chromium, "[...document.querySelectorAll('.k .at a:last-child')].map(e => e.hash + ' ' + e.textContent)")

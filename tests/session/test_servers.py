@@ -19,6 +19,6 @@ def test_all_servers_share_one_thread() -> None:
         for _ in range(2):
             with closing(ModelPool(Models(ModelSettings(), Listener()))) as servers:
                 servers.load(server.address)
-                with pytest.raises(FbragError, match="no model blue"):
+                with pytest.raises(FbragError, match="unknown model blue"):
                     servers.load(f"{server.address}#blue")
     assert [each.name for each in threading.enumerate()].count("servers") == 1

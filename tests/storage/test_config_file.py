@@ -247,7 +247,7 @@ def _values(key: Setting) -> st.SearchStrategy[object]:
     return st.text(st.characters(exclude_categories=("Cs",)), max_size=20)
 
 
-@hypothesis_settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@hypothesis_settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_what_is_set_is_what_is_read(tmp_path: Path, data: st.DataObject) -> None:
     file = written(tmp_path, data.draw(st.sampled_from(["", HAND_WRITTEN, "small = 'a'\nask = {context = 2}\n", "[ask]\n"])))

@@ -92,6 +92,10 @@ class Answered(Result, total=False):
     low_confidence: Annotated[bool, Field(description="whether the answer is doubtful: check it in its sources")]
     confidence: Annotated[float | None, Field(description="from 0 to 1; null if it is unknown")]
     missing_terms: Terms
+    matching_passages: Annotated[
+        dict[str, int | list[str]] | None,
+        Field(description="if more match than were read: `found`, `read`, `files` that match equally well; else null"),
+    ]
     sources: Annotated[list[Source], Field(description="passages that were read for the answer, the cited ones first")]
 
 
@@ -122,6 +126,9 @@ def _holds_a_word(trace: Trace, position: int) -> bool:
 
 def answered(trace: Trace, most: int) -> dict[str, Any]:
     """Return the answer with its sources, the cited ones first. most: characters of the answer."""
+    from fbrag_cli.render.answer import answer_of
+    from fbrag_cli.render.as_json import matching_passages
+
     is_answer = trace.status == "answered"
     answer = printable(trace.answer or "")
     return {
@@ -131,6 +138,7 @@ def answered(trace: Trace, most: int) -> dict[str, Any]:
         "low_confidence": trace.verdict.low_confidence,
         "confidence": None if trace.verdict.confidence is None else round(trace.verdict.confidence, 4),
         "missing_terms": list(trace.missing_terms),
+        "matching_passages": matching_passages(answer_of(trace)),
         "sources": _sources(trace),
         "warnings": _warnings(trace),
     }

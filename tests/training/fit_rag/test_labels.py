@@ -120,7 +120,7 @@ def test_a_run_that_was_stopped_goes_on(tmp_path: Path, fbrag: Run, smollm2: Pat
     again = fbrag(*command)
     assert again.returncode == 0, again.stderr
     assert labels.read_bytes() == whole
-    assert "of 9 passages: " in again.stderr
+    assert "labels: 9 passages: " in again.stderr
     other = fbrag("train", "fit-rag", "ships.jsonl", "-m", "smollm2-135m", "--stage", "labels", "-o", "made", "--limit", "1")
     assert other.returncode == 0, other.stderr  # fewer questions of the same data
     rows_file(tmp_path, 4)
@@ -162,5 +162,5 @@ def test_labels_of_a_server_belong_to_the_model_that_it_names(tmp_path: Path, fb
         server.pages["/v1/models"]["data"][0]["id"] = "another"
         other = fbrag(*command)
     assert other.returncode == 2
-    assert f"model was {server.address} tiny, is {server.address} another" in other.stderr
+    assert f"model {server.address} tiny, now {server.address} another" in other.stderr
     assert (tmp_path / "made" / "labels.jsonl").read_bytes() == labels

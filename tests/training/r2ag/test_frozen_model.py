@@ -77,6 +77,6 @@ def test_what_is_no_language_model_is_refused(tmp_path: Path) -> None:
     from fbrag_cli.training.r2ag.frozen_model import FrozenModel
 
     (tmp_path / "none.gguf").write_bytes(b"GGUF" + bytes(64))
-    with pytest.raises(FbragError, match="transformers cannot load") as refused:
+    with pytest.raises(FbragError, match="transformers could not load") as refused:
         FrozenModel(tmp_path / "none.gguf")
     assert refused.value.code == "model_corrupt"
