@@ -54,7 +54,7 @@ ALLOWED: dict[str, int] = {
     "fbrag_cli/methods/method.py": 1,
     "fbrag_cli/methods/prompts.py": 10,
     "fbrag_cli/methods/r2ag/former.py": 3,
-    "fbrag_cli/methods/r2ag/method.py": 7,
+    "fbrag_cli/methods/r2ag/method.py": 5,
     "fbrag_cli/render/as_json.py": 1,
     "fbrag_cli/render/explain_text.py": 1,
     "fbrag_cli/render/markdown.py": 1,

@@ -8,7 +8,6 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from hashlib import sha256
 from typing import Any, TypeVar, get_args
 
 from fbrag_cli.generation.build import installed
@@ -70,10 +69,7 @@ class Replies:
         self._lock = threading.Lock()
 
     def key(self, messages: Sequence[Message], asked: object) -> str:
-        keyed = [
-            (message.role, message.text, *((at, rows.width, sha256(rows.data).hexdigest()) for at, rows in message.embeddings))
-            for message in messages
-        ]
+        keyed = [(message.role, message.text, *((at, *row.key) for at, row in message.embeddings)) for message in messages]
         return entry_key(self._model, installed(), keyed, asked)
 
     def find(self, key: str, read: Callable[[dict[str, Any]], T], *, in_memory: bool = False) -> T | None:

@@ -63,6 +63,35 @@ class InputEmbeddings:
         """A visible mark for each row, for printed prompts."""
         return "⟨row⟩" * (len(self.data) // (4 * self.width))
 
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What identifies the rows in the key of a cache."""
+        return self.width, sha256(self.data).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Blend:
+    """A mixture of words in a prompt, as one input embedding: the weighted mean of their embeddings in the model's own table.
+
+    words: each with its weight. A model that takes no input embeddings reads the word with the largest weight.
+    """
+
+    words: tuple[tuple[str, float], ...]
+
+    @property
+    def word(self) -> str:
+        """The word with the largest weight."""
+        return max(self.words, key=lambda each: each[1])[0]
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What identifies the mixture in the key of a cache."""
+        return self.words
+
+
+#: What may be between the words of a message.
+Row = InputEmbeddings | Blend
+
 
 @dataclass(frozen=True, slots=True)
 class Message:
@@ -75,22 +104,22 @@ class Message:
 
     role: Role
     text: str
-    embeddings: tuple[tuple[int, InputEmbeddings], ...] = ()
+    embeddings: tuple[tuple[int, Row], ...] = ()
     context_end: int = field(default=0, compare=False)
 
     @classmethod
-    def of(cls, role: Role, parts: Iterable[str | InputEmbeddings]) -> Message:
+    def of(cls, role: Role, parts: Iterable[str | Row]) -> Message:
         """Return the message with these words and input embeddings, in order."""
         text, rows = "", []
         for part in parts:
-            if isinstance(part, InputEmbeddings):
-                rows.append((len(text), part))
-            else:
+            if isinstance(part, str):
                 text += part
+            else:
+                rows.append((len(text), part))
         return cls(role, text, tuple(rows))
 
     @classmethod
-    def about(cls, context: Iterable[str | InputEmbeddings], asked: str) -> Message:
+    def about(cls, context: Iterable[str | Row], asked: str) -> Message:
         """Return the user's message with a context and a question about it."""
         message = cls.of("user", (*context, asked))
         return replace(message, context_end=len(message.text) - len(asked))
@@ -103,14 +132,23 @@ class Message:
         )
 
     @property
-    def parts(self) -> tuple[str | InputEmbeddings, ...]:
+    def parts(self) -> tuple[str | Row, ...]:
         """The words and the rows, in order."""
-        parts: list[str | InputEmbeddings] = []
+        parts: list[str | Row] = []
         done = 0
         for at, rows in self.embeddings:
             parts += [self.text[done:at], rows]
             done = at
         return tuple(part for part in (*parts, self.text[done:]) if part)
+
+    def blended(self, made: Callable[[Blend], str | InputEmbeddings]) -> Message:
+        """Return the message with what `made` returns instead of each `Blend`."""
+
+        def resolved(message: Message) -> Message:
+            return Message.of(self.role, (made(part) if isinstance(part, Blend) else part for part in message.parts))
+
+        end = len(resolved(self.context).text) if self.context_end else 0
+        return replace(resolved(self), context_end=end) if any(isinstance(row, Blend) for _, row in self.embeddings) else self
 
 
 @dataclass(frozen=True, slots=True)

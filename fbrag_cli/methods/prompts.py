@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from string import Formatter
 
-from fbrag_cli.generation.generator import Message
+from fbrag_cli.generation.generator import Message, Row
 from fbrag_cli.text.languages import name_of
 
 #: Stands between two passages.
@@ -54,7 +54,7 @@ def forward_messages(
     given words name it too: after an English word alone, small models go on in English.
     """
     if templates and templates.forward:
-        return (_filled(templates.forward, context, question),)
+        return (filled(templates.forward, [BETWEEN.join(context)], question),)
     name = "" if language == "en" else name_of(language)
     asked = (
         "Now write two or three short sentences that begin with 'Rationale:' and say which facts of the passages lead to "
@@ -73,7 +73,7 @@ def answer_messages(
     instructions: the asked form of it, in place of our own.
     """
     if templates and templates.answer:
-        return (_filled(templates.answer, context, question),)
+        return (filled(templates.answer, [BETWEEN.join(context)], question),)
     return (_asked(context, question, form_of(instructions)),)
 
 
@@ -97,7 +97,7 @@ def self_route_messages(
 ) -> tuple[Message, ...]:
     """Return the prompt of Self-Route's step 2: as `answer_messages`, but the model may decline."""
     if templates and templates.self_route:
-        return (_filled(templates.self_route, context, question),)
+        return (filled(templates.self_route, [BETWEEN.join(context)], question),)
     decline = 'If the passages do not hold the answer, write "unanswerable" and nothing else.'
     return (_asked(context, question, f"{form_of(instructions)} {decline}"),)
 
@@ -167,16 +167,17 @@ def _followed(exchanges: Sequence[tuple[str, str]], typed: str) -> str:
     return "\n".join([*lines, f"Follow-up question: {typed}"])
 
 
-def _filled(template: str, context: Sequence[str], question: str) -> Message:
-    values = {"context": BETWEEN.join(context), "input": question, "all_classes": ""}
-    parts: list[str] = []
-    context_ends = 0  # as a number of parts
+def filled(template: str, context: Sequence[str | Row], question: str) -> Message:
+    """Return the message of a template. context: words and rows, in order; only the first `{context}` has the rows."""
+    values = {"context": "".join(part for part in context if isinstance(part, str)), "input": question, "all_classes": ""}
+    read, asked = list[str | Row](), ""
     for literal, field, _, _ in Formatter().parse(template):
-        parts.append(literal.removesuffix("\n") if field == "all_classes" else literal)
-        parts.append(values[field] if field else "")
-        if field == "context" and not context_ends:
-            context_ends = len(parts)
-    return Message.about(parts[:context_ends], "".join(parts[context_ends:]))
+        words = literal.removesuffix("\n") if field == "all_classes" else literal
+        if field == "context" and not read:
+            read, asked = [asked + words, *context], ""
+        else:
+            asked += words + (values[field] if field else "")
+    return Message.about(read, asked)
 
 
 def _passages(context: Sequence[str]) -> str:

@@ -7,9 +7,9 @@
     python tests/benchmarks/r2ag.py latency FOLDER [--model NAME] [--length 10] [--questions 0:20]
 
 The questions are the last 320 of ../shared/train/nq.jsonl.gz, which train nothing, or those of a set in ../shared/bench. Each has
-a list: its evidence, and the nearest passages without the answer, best first, by BM25 or by the embedding model in --embedder.
-They are of all 1,600 passages, in a set of the question's own document. Systems: "plain", the prompt without rows; "gold", the
-same with the evidence alone, which says how much there is to win; "told", with the relevance in words; and each of --parts,
+a list: its best passages as they come, best first, by BM25 or by the embedding model in --embedder. They are of all 1,600
+passages, in a set of the question's own document. Systems: "plain", the prompt without rows; "gold", the same with the evidence
+of the list alone, which says how much there is to win; "told", with the relevance in words; and each of --parts,
 folders of `fbrag train r2ag`, and "NAME permuted", the same parts with the features of other passages of the list: what is lost
 then, features had given. Right: a gold answer stands in the first line of the reply, as whole words; F1: of that line's words.
 `loss` prints the difference of the loss of the answer between two trainings, paired, for checking lists that both have.

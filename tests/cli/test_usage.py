@@ -184,7 +184,6 @@ def test_a_dry_run_with_json_is_json(fbrag: Run, files: Path, command: str, docu
         (["--retriever", "bm52"], 2, "did you mean bm25?"),
         (["--retriever", "missing.gguf"], 4, "file not found: missing.gguf"),
         (["--retriever", "no/such-model"], 4, "no/such-model is not on this machine"),
-        (["--method", "r2ag"], 2, "needs trained components"),
         (["--method", "r2ag", "--set", "r2ag=folder"], 4, "folder has no trained components"),
         (["--method", "fit-rag", "--set", "fit-rag=missing"], 4, "missing has no trained components"),
     ],

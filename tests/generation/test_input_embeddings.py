@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.cached import CachedGenerator, Replies
-from fbrag_cli.generation.generator import QUIET, Generations, InputEmbeddings, Message, Sampling
+from fbrag_cli.generation.generator import QUIET, Blend, Generations, InputEmbeddings, Message, Sampling
 from fbrag_cli.generation.llama import input_embeddings
 from fbrag_cli.generation.llama.generator import LlamaGenerator
 from fbrag_cli.generation.llama.input_embeddings import _difference
@@ -214,6 +214,45 @@ def test_rows_of_another_width_are_refused(generator: LlamaGenerator) -> None:
     with pytest.raises(FbragError, match="needs input embeddings of 576 numbers, but these have 64") as told:
         generator.generate((Message.of("user", ["x", foreign(0, 64)]),), 1, GREEDY)
     assert told.value.code == "usage"
+
+
+def marked(mark: Blend | str) -> tuple[Message, ...]:
+    return (Message.about(["[1] similarity:", mark, f" {LOG}\n"], QUESTION),)
+
+
+def blend(p: float) -> Blend:
+    return Blend(((" irrelevant", 1 - p), (" relevant", p)))
+
+
+@pytest.mark.parametrize(("p", "word"), [(0, " irrelevant"), (1, " relevant")])
+def test_a_blend_of_one_word_alone_is_read_as_the_word(smollm2: Path, p: float, word: str) -> None:
+    with LlamaGenerator(smollm2, Loading(threads=1)) as one:
+        assert len(one._weights.tokens_of(word)) == 1
+        read, said = (logits(one, one._need(marked(mark), 1, 1)) for mark in (blend(p), word))
+        between = logits(one, one._need(marked(blend(0.5)), 1, 1))
+        assert "similarity:⟨row⟩ The lighthouse" in one.render_prompt(marked(blend(p)))
+    assert np.array_equal(read, said)
+    assert not np.array_equal(between, said)
+
+
+def test_a_model_that_takes_no_rows_reads_the_main_word_of_a_blend(tmp_path: Path) -> None:
+    path = Tiny(architecture="gemma", tied=True).write(tmp_path / "tiny.gguf")
+    with LlamaGenerator(path, Loading(threads=1)) as tiny:
+        for p, word in ((0.2, " irrelevant"), (0.7, " relevant")):
+            assert tiny.tokenize(marked(blend(p))) == tiny.tokenize(marked(word))
+            assert tiny.render_prompt(marked(blend(p))) == tiny.render_prompt(marked(word))
+            assert tiny.generate(marked(blend(p)), 1, Sampling(2)).samples
+
+
+def test_the_context_of_a_message_ends_where_it_did_when_a_blend_becomes_a_word() -> None:
+    (message,), (said,) = marked(blend(0.7)), marked(" relevant")
+    found = message.blended(lambda each: each.word)
+    assert (found, found.context_end) == (said, said.context_end)
+
+
+def test_replies_to_other_blends_are_other_entries_of_the_cache() -> None:
+    keys = {Replies().key(marked(blend(p)), "x") for p in (0, 0.25, 0.5, 1)}
+    assert len(keys) == 4
 
 
 def test_other_architectures_are_refused(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ import pytest
 
 from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.errors import FbragError
-from fbrag_cli.generation.generator import QUIET, CallOptions, InputEmbeddings, Message, Sampling
+from fbrag_cli.generation.generator import QUIET, Blend, CallOptions, InputEmbeddings, Message, Sampling
 from fbrag_cli.generation.llama.generator import LlamaGenerator
 from fbrag_cli.generation.reasoning import MOST_SERVER_TOKENS
 from fbrag_cli.generation.server.about import about
@@ -763,6 +763,12 @@ def test_an_address_that_is_none_is_an_error_of_usage(address: str) -> None:
 def test_addresses(address: str, base: str, model: str, here: bool) -> None:
     parsed = Address.parse(address)
     assert (parsed.base, parsed.model, parsed.is_loopback) == (base, model, here)
+
+
+def test_a_server_reads_the_main_word_of_a_blend(llama_cpp: ServerGenerator) -> None:
+    mark = Blend(((" irrelevant", 0.3), (" relevant", 0.7)))
+    asked, said = (Message.of("user", ["[1] similarity:", each, " Where is the key?"]) for each in (mark, " relevant"))
+    assert llama_cpp._messages([asked]) == llama_cpp._messages([said])
 
 
 def test_embedding_rows_are_refused_before_anything_is_sent(llama_cpp: ServerGenerator) -> None:

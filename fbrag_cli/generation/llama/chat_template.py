@@ -9,7 +9,7 @@ from secrets import token_hex
 from typing import Any
 
 from fbrag_cli.errors import FbragError
-from fbrag_cli.generation.generator import InputEmbeddings, Message
+from fbrag_cli.generation.generator import Blend, InputEmbeddings, Message
 from fbrag_cli.generation.reasoning import REASONING_SETTINGS, ReasoningTags, reasoning_tags_of, settings_without_reasoning
 
 
@@ -165,7 +165,8 @@ def _plain(messages: Sequence[Message]) -> tuple[Segment, ...]:
 
 def _words(message: Message) -> list[Text | InputEmbeddings]:
     """Return the segments of a message. Words are never merged across an input embedding."""
-    return [part if isinstance(part, InputEmbeddings) else Text(part) for part in message.parts]
+    words = (part.word if isinstance(part, Blend) else part for part in message.parts)
+    return [part if isinstance(part, InputEmbeddings) else Text(part) for part in words]
 
 
 # -- jinja2 ------------------------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from fbrag_cli.generation.generator import QUIET, CallOptions, Generations, InputEmbeddings, Message, ModelInfo, Sampling
+from fbrag_cli.generation.generator import QUIET, Blend, CallOptions, Generations, InputEmbeddings, Message, ModelInfo, Sampling
 from fbrag_cli.generation.llama.chat_template import ChatTemplate, Markup, Segment
 from fbrag_cli.generation.llama.input_embeddings import check_input_embeddings, takes_input_embeddings
 from fbrag_cli.generation.llama.kv_cache import PromptCache, PromptRequest, common_prefix
@@ -85,7 +85,7 @@ class LlamaGenerator:
 
     def render_prompt(self, messages: Sequence[Message]) -> str:
         """Return the prompt as text, with "⟨row⟩" for each input embedding."""
-        segments = self._template.segments(messages)
+        segments = self._template.segments(self._blended(messages))
         return "".join(each.placeholder if isinstance(each, InputEmbeddings) else each.text for each in segments)
 
     def generate(self, messages: Sequence[Message], n: int, sampling: Sampling, options: CallOptions = QUIET) -> Generations:
@@ -138,7 +138,17 @@ class LlamaGenerator:
 
         Only the template's markup becomes special tokens, whatever a message contains.
         """
-        return self._tokens_of(self._template.segments(messages))
+        return self._tokens_of(self._template.segments(self._blended(messages)))
+
+    def _blended(self, messages: Sequence[Message]) -> list[Message]:
+        """Return the messages with a row, or with a word if the model does not support rows, for each `Blend`."""
+        return [message.blended(self._row if self.takes_input_embeddings else lambda blend: blend.word) for message in messages]
+
+    def _row(self, blend: Blend) -> InputEmbeddings:
+        rows = np.zeros((1, self.token_table.width), np.float32)
+        for word, weight in blend.words:
+            rows += np.float32(weight) * self.token_table.rows(self._weights.tokens_of(word)).mean(axis=0)
+        return InputEmbeddings.of(rows)
 
     def _tokens_of(self, segments: Sequence[Segment]) -> list[int]:
         bos = llama_cpp.llama_vocab_bos(self._vocab)
@@ -203,7 +213,8 @@ class LlamaGenerator:
 
     def _need(self, messages: Sequence[Message], n: int, max_tokens: int, reasoning_tokens: int = 0) -> PromptRequest:
         """Return the request of a call. reasoning_tokens: number of reasoning tokens before each sample, if there is room."""
-        rows = [each for message in messages for _, each in message.embeddings]
+        messages = self._blended(messages)
+        rows = [each for message in messages for _, each in message.embeddings if isinstance(each, InputEmbeddings)]
         for each in rows:
             check_input_embeddings(each, self._weights, self.info.name)
         vectors = {number: vector for each in rows for number, vector in zip(each.ids, each.vectors, strict=True)}

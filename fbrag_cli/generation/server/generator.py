@@ -167,7 +167,8 @@ class ServerGenerator:
 
     def _messages(self, messages: Sequence[Message]) -> list[Json]:
         """Return the messages in the server's format. Servers other than llama.cpp's are asked, in the user's message, to begin
-        with the assistant's words. Raises FbragError `usage` for input embeddings."""
+        with the assistant's words. A `Blend` becomes its main word. Raises FbragError `usage` for other input embeddings."""
+        messages = [message.blended(lambda blend: blend.word) for message in messages]
         if any(message.embeddings for message in messages):
             what = f"{self.info.name} is a server, which does not support input embeddings in a prompt"
             raise FbragError("usage", what, "use a model on this machine")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 from fbrag_cli.corpus import Corpus
 from fbrag_cli.errors import FbragError
 from fbrag_cli.methods.method import Tools
-from fbrag_cli.methods.ranking import ChunkMethod, matching
+from fbrag_cli.methods.ranking import ChunkMethod, matching, top_unique_chunks
 from fbrag_cli.query import Query
 from fbrag_cli.settings import knob
 from fbrag_cli.trace import Trace
@@ -22,7 +22,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrderPreserving(ChunkMethod):
-    """window_weight: weight of windows over the ends of chunks; 0 as in the paper."""
+    """window_weight: weight of windows over the ends of chunks; 0 as in the paper.
+
+    As in the paper, `select` chunks are read even if some have nothing in common with the question. With windows (`--fast`) such
+    chunks are left out.
+    """
 
     name: ClassVar[str] = "order-preserving"
 
@@ -40,7 +44,8 @@ class OrderPreserving(ChunkMethod):
         return self.select_by_question(query, tools)
 
     def best(self, corpus: Corpus, scores: Array) -> dict[int, tuple[int, ...]]:
-        return matching(corpus, scores, self.n_selected)
+        chosen = matching if self.window_weight else top_unique_chunks
+        return chosen(corpus, scores, self.n_selected)
 
     def combined(self, question: str, backward: Array, tools: Tools) -> Array:
         """Return the scores of the chunks, with the weighted score of the best window that touches each."""

@@ -57,8 +57,10 @@ class FitRag(Method):
     )
     budget: int | None = knob(None, "maximum words of all windows or chunks", varies="no limit", minimum=1, metavar="N")
     self_knowledge: bool = knob(False, "answer without the document if the model probably knows the answer", expert=True)
-    prompt_style: Literal["short", "paper"] = knob(
-        "short", "paper: an answer with its reason, and a background passage if the document is not read", expert=True
+    prompt_style: Literal["short", "paper", "step-by-step"] = knob(
+        "short",
+        "paper: an answer with its reason, and a background passage if the document is not read; step-by-step: chain of thought",
+        expert=True,
     )
     fit_rag: str | None = knob(None, "folder that 'fbrag train fit-rag' wrote", varies="none", expert=True, metavar="FOLDER")
 
@@ -109,7 +111,7 @@ class FitRag(Method):
             scores=scores,
             selection=Selection(copies, context, reduction.window_scores[: len(context)]),
             stages=(Stage("recall", recalling.seconds), Stage("select", elapsed())),
-            warnings=(*no_match_warning(backward), *(f"{each}: the retriever ranks" for each in strange)),
+            warnings=(*no_match_warning(backward), *self._missing(parts), *(f"{each}: the retriever ranks" for each in strange)),
             tables=tables(reduction),
             method_state=reduction,
         )
@@ -128,15 +130,19 @@ class FitRag(Method):
         passages = self.passages(trace)
         if not passages:
             return question_messages(trace.question, self.instructions)
-        if self.prompt_style == "paper":
-            return (Message.about([_reasoned(passages, self.instructions)], f"Question: {trace.question}"),)
-        return Method.messages(self, trace)
+        if self.prompt_style == "short":
+            return Method.messages(self, trace)
+        end = "\n\nLet's think step by step." if self.prompt_style == "step-by-step" else ""
+        return (Message.about([self._read(passages)], f"Question: {trace.question}{end}"),)
 
     def support_messages(self, trace: Trace, answer: str) -> tuple[Message, ...]:
-        if self.prompt_style == "paper":
-            read = _reasoned(self.passages(trace), self.instructions)
-            return (Message.about([read], support_question(trace.question, answer)),)
-        return Method.support_messages(self, trace, answer)
+        if self.prompt_style == "short":
+            return Method.support_messages(self, trace, answer)
+        return (Message.about([self._read(self.passages(trace))], support_question(trace.question, answer)),)
+
+    def _read(self, passages: Sequence[str]) -> str:
+        """Return the beginning of the paper's prompts: the task and the passages."""
+        return _reasoned(passages, self.instructions) if self.prompt_style == "paper" else _referred(passages, self.instructions)
 
     def answer(self, trace: Trace, tools: Tools) -> Trace:
         """Answer from the windows, or from what the model knows. Labels of another model than that make a warning."""
@@ -155,6 +161,15 @@ class FitRag(Method):
         from fbrag_cli.methods.fit_rag.parts import load
 
         return tools.part(self.fit_rag, load) if self.fit_rag else None
+
+    def _missing(self, parts: FitRagParts | None) -> tuple[str, ...]:
+        """Return a warning if trained parts are missing, which says what works without them."""
+        if parts is None:
+            what = "the retriever and the windows of fit-rag work; its scorer, recognizer, and detector are missing"
+            return (f"{what}, so all that is selected is read (to train them: fbrag train fit-rag --help)",)
+        if parts.detector is None and self.reduce == "enough":
+            return (f"{self.fit_rag} has no detector, so a window of each selected chunk is read",)
+        return ()
 
     def _knowledge(
         self, question: str, labels: Array | None, parts: FitRagParts | None
@@ -238,5 +253,14 @@ def _reasoned(passages: Sequence[str], instructions: str | None) -> str:
         "Consult the passages below and answer the question. Before you answer, make sure that you understand the question and "
         f"each of the passages. {form}"
     )
-    numbered = "".join(f"[{number}] {text}{BETWEEN}" for number, text in enumerate(passages, 1))
-    return f"{asked}\n\nPassages:\n{numbered}"
+    return f"{asked}\n\nPassages:\n{_numbered(passages)}"
+
+
+def _referred(passages: Sequence[str], instructions: str | None) -> str:
+    """Return the beginning of the paper's chain-of-thought prompt (its Table 2; the words are ours)."""
+    form = f" Give it in this form: {instructions}" if instructions else ""
+    return f"Refer to the passages below, and answer the question.{form}\n\nPassages:\n{_numbered(passages)}"
+
+
+def _numbered(passages: Sequence[str]) -> str:
+    return "".join(f"[{number}] {text}{BETWEEN}" for number, text in enumerate(passages, 1))

@@ -36,9 +36,9 @@ class R2Former:
 
     features: names of `list_features`, in the order of columns. max_list: number of chunks of the longest list. heads:
     number of attention heads. row_scale: factor of the rows. retriever: name and key of the retriever whose features were learnt.
-    languages: languages (ISO 639-1) of the rows that it was trained on. model: name and SHA-256 of the language model that reads
-    its rows. adapter: LoRA of that model, a GGUF file. words: SHA-256 of the prompt's words (`prompts.list_words`). control:
-    "shuffled" for parts that take the features of other chunks of the list.
+    languages: languages (ISO 639-1) of the rows that it was trained on. model: name and SHA-256 of the language model that it was
+    trained with, None if only the relevance was trained. adapter: LoRA of that model, a GGUF file. words: SHA-256 of the words of
+    that model's prompt (`prompts.list_words`). control: "shuffled" for parts that take the features of other chunks of the list.
     """
 
     tensors: Mapping[str, Array]
@@ -48,8 +48,8 @@ class R2Former:
     row_scale: float = 1.0
     retriever: Mapping[str, str]
     languages: tuple[str, ...]
-    model: Mapping[str, str]
-    words: str
+    model: Mapping[str, str] | None = None
+    words: str = ""
     adapter: Path | None = None
     control: str = ""
 
@@ -151,9 +151,9 @@ def load(folder: Path) -> R2Former:
         row_scale=about["row_scale"],
         retriever=about["retriever"],
         languages=tuple(about["languages"]),
-        model=about["model"],
+        model=about.get("model"),
         adapter=folder / ADAPTER if ADAPTER in about["files"] else None,
-        words=about["words"],
+        words=about.get("words", ""),
         control=about.get("control", ""),
     )
 
@@ -161,8 +161,8 @@ def load(folder: Path) -> R2Former:
 def _fits(about: Mapping[str, Any]) -> bool:
     return (
         is_files(about.get("files"), {R2AG.tensors, ADAPTER}, {R2AG.tensors})
-        and is_texts({"control": "", **about}, "words", "control")
-        and is_texts(about.get("model"), "name", "sha256")
+        and is_texts({"control": "", "words": "", **about}, "words", "control")
+        and ("model" not in about or is_texts(about["model"], "name", "sha256"))
         and is_texts(about.get("retriever"), "name", "key")
         and is_texts(about.get("features"))
         and is_texts(about.get("languages"))
@@ -185,6 +185,8 @@ def _misfit(tensors: Mapping[str, Array], about: Mapping[str, Any]) -> str:
         return f"it lacks the tensors {', '.join(lacking)}"
     if strange := sorted(tensors.keys() - expected.keys()):
         return f"it has the tensors {', '.join(map(repr, strange))}, which nothing reads"
+    if "model" not in about and (n_embd or ADAPTER in about["files"]):
+        return f"{R2AG.record} does not name the language model of its rows or its adapter"
     if wrong := [name for name, shape in expected.items() if tensors[name].shape != shape]:
         told = (f"{name} has the shape {tensors[name].shape} in place of {expected[name]}" for name in wrong)
         return "; ".join(told)

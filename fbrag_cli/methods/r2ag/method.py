@@ -4,6 +4,9 @@
 2. Features of the list: how near each chunk is to the question, to those before it, and to those beside it.
 3. The R2-Former, a small Transformer, makes of them a row of the model's embedding space for each chunk (equations 2 and 3).
 4. The large model reads each chunk behind its row, best first, and answers. It stays as it is.
+
+The R2-Former in parts/ works with every model. It was trained without one, and gives each chunk a probability p to be relevant.
+The row of a chunk is (1 - p) e(" irrelevant") + p e(" relevant"), where e is the model's own embedding of a word.
 """
 
 from __future__ import annotations
@@ -16,9 +19,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from fbrag_cli.corpus import Passage
 from fbrag_cli.errors import FbragError
-from fbrag_cli.generation.generator import InputEmbeddings, Message
+from fbrag_cli.generation.generator import Blend, InputEmbeddings, Message, Row
 from fbrag_cli.methods.method import GetDigest, GetPart, OpenScorer, Tools
-from fbrag_cli.methods.prompts import BETWEEN, form_of, support_question
+from fbrag_cli.methods.prompts import BETWEEN, filled, form_of, support_question
 from fbrag_cli.methods.ranking import ChunkMethod, language_warning, whole_chunks
 from fbrag_cli.progress import stage
 from fbrag_cli.query import Query
@@ -36,6 +39,7 @@ if TYPE_CHECKING:
     Array = NDArray[np.float32]
 
 
+_SHIPPED = Path(__file__).with_name("parts")
 _TRAIN = "train the parts: fbrag train r2ag --help"
 
 
@@ -44,35 +48,34 @@ class RetrievalInformation:
     """What the R2-Former made of the list, best first.
 
     names: of the columns of `features`, float32 (n, n_features). relevance: float32 (n,), the probability that each chunk is
-    relevant. rows: float32 (n, n_embd), the input embedding that stands before each chunk; None where none does.
+    relevant. rows: the row before each chunk; None if the prompt has none.
     """
 
     names: tuple[str, ...]
     features: Array
     relevance: Array
-    rows: Array | None
+    rows: Sequence[Row] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class R2Ag(ChunkMethod):
-    """The settings. r2ag: folder of the trained parts (`methods.r2ag.former`)."""
+    """The settings. r2ag: folder of the trained parts (`methods.r2ag.former`), None for those that ship with fbrag."""
 
     name: ClassVar[str] = "r2ag"
     table_keys: ClassVar[tuple[str, ...]] = ("retrieval_information",)
 
-    r2ag: str | None = knob(None, "folder that 'fbrag train r2ag' wrote", varies="none", expert=True, metavar="FOLDER")
+    r2ag: str | None = knob(
+        None, "folder that 'fbrag train r2ag' wrote", varies="the part in the package", expert=True, metavar="FOLDER"
+    )
 
     def described(self) -> dict[str, Any]:
         """Return the settings, with the content of the folder in place of its path."""
         from fbrag_cli.methods.r2ag.former import R2AG
 
-        settings = ChunkMethod.described(self)
-        if self.r2ag:
-            settings["r2ag"] = R2AG.described(self.r2ag)
-        return settings
+        return {**ChunkMethod.described(self), "r2ag": R2AG.described(self._folder())}
 
     def retrieve(self, query: Query, tools: Tools) -> Trace:
-        """Choose the list, and make its rows. Raises FbragError `usage` without trained parts, or for parts that do not fit."""
+        """Choose the list, and make its rows. Raises FbragError `usage` for parts that do not fit."""
         former = self._former(tools)
         found = self.select_by_question(query, tools)
         ranked = found.selection.ranked[: former.max_list]
@@ -80,7 +83,7 @@ class R2Ag(ChunkMethod):
             chunks = [tools.corpus.chunks[position] for position in ranked]
             information = _information(query.text, chunks, found.scores.backward, former, tools)
         copies = {position: found.selection.duplicates[position] for position in ranked}
-        cut = f"{self.r2ag} was trained on lists of {former.max_list} chunks; only the best {former.max_list} are read"
+        cut = f"R2AG was trained on lists of {former.max_list} chunks; only the best {former.max_list} are read"
         return replace(
             found,
             selection=Selection(copies, whole_chunks(tools.corpus, ranked)),
@@ -95,16 +98,17 @@ class R2Ag(ChunkMethod):
         )
 
     def messages(self, trace: Trace) -> tuple[Message, ...]:
+        if self.templates and self.templates.answer:
+            return (filled(self.templates.answer, [*_listed(self.passages(trace), _rows(trace))], trace.question),)
         return list_messages(self.passages(trace), trace.question, _rows(trace), self.instructions)
 
     def support_messages(self, trace: Trace, answer: str) -> tuple[Message, ...]:
         return list_support_messages(self.passages(trace), trace.question, answer, _rows(trace))
 
     def adapter(self, part: GetPart, digest: GetDigest) -> Path | None:
-        if self.r2ag is None:  # `retrieve` refuses it
-            return None
-        former = part(self.r2ag, _load)
-        _check_model(former.model, digest())
+        former = part(self._folder(), _load)
+        if former.model:
+            _check_model(former.model, digest())
         return former.adapter
 
     def check(self) -> None:
@@ -113,19 +117,16 @@ class R2Ag(ChunkMethod):
         R2AG.read(Path(self._folder()), bool)
 
     def _folder(self) -> str:
-        """Return the folder of the parts. Raises FbragError `usage` without one, and for prompts of a benchmark."""
-        if self.templates is not None:
-            raise FbragError("usage", "--method r2ag has a prompt of its own", "leave prompts out")
-        if self.r2ag is None:
-            raise FbragError(
-                "usage", "--method r2ag needs trained components", f"name their folder, --set r2ag=FOLDER, or {_TRAIN}"
-            )
-        return self.r2ag
+        """Return the folder of the parts."""
+        return self.r2ag or str(_SHIPPED)
 
     def _former(self, tools: Tools) -> R2Former:
         former = tools.part(self._folder(), _load)
         former.check(tools.retriever)
-        if former.words != list_words():
+        if former.model and self.templates is not None:
+            what = f"the parts in {self.r2ag} were trained for a prompt of their own"
+            raise FbragError("usage", what, "leave prompts out, or use the part in the package")
+        if former.model and former.words != list_words():
             raise FbragError("usage", f"the parts in {self.r2ag} were trained for another prompt than this version has", _TRAIN)
         return former
 
@@ -147,8 +148,18 @@ def _information(
     features = list_features(former.features, chunks, tools.retriever, Scored(question, backward))
     if former.control == "shuffled":
         features = permuted(features, question)
-    rows = former.rows(features) if former.makes_rows else None
-    return RetrievalInformation(names=former.features, features=features, relevance=former.relevance(features), rows=rows)
+    relevance = former.relevance(features)
+    rows: Sequence[Row] | None = None
+    if former.makes_rows:
+        rows = [InputEmbeddings.of(row[None]) for row in former.rows(features)]
+    elif former.model is None:
+        rows = [_anchored(round(float(p), 3)) for p in relevance]
+    return RetrievalInformation(names=former.features, features=features, relevance=relevance, rows=rows)
+
+
+def _anchored(p: float) -> Blend:
+    """Return the row of a chunk between two words of the model's own. p: the probability that it is relevant."""
+    return Blend(((" irrelevant", 1 - p), (" relevant", p)))
 
 
 def _tables(chunks: Sequence[Passage], information: RetrievalInformation) -> tuple[Table, ...]:
@@ -168,12 +179,10 @@ def _tables(chunks: Sequence[Passage], information: RetrievalInformation) -> tup
     )
 
 
-def _rows(trace: Trace) -> list[InputEmbeddings] | None:
-    """Return the input embedding of each chunk of the context; None where the prompt has none."""
+def _rows(trace: Trace) -> Sequence[Row] | None:
+    """Return the row of each chunk of the context; None if the prompt has none."""
     information = trace.method_state
-    if not isinstance(information, RetrievalInformation) or information.rows is None:
-        return None
-    return [InputEmbeddings.of(row[None]) for row in information.rows]
+    return information.rows if isinstance(information, RetrievalInformation) else None
 
 
 def _check_model(learnt: Mapping[str, str], found: str | None) -> None:
@@ -190,7 +199,7 @@ def _check_model(learnt: Mapping[str, str], found: str | None) -> None:
 
 
 def list_messages(
-    texts: Sequence[str], question: str, rows: Sequence[InputEmbeddings] | None, instructions: str | None = None
+    texts: Sequence[str], question: str, rows: Sequence[Row] | None, instructions: str | None = None
 ) -> tuple[Message, ...]:
     """Return the prompt for the answer from a numbered list of results, each with its input embedding.
 
@@ -203,24 +212,29 @@ def list_messages(
 def list_words() -> str:
     """Return the SHA-256 (hex) of the words of `list_messages`: rows are trained to stand among them."""
     (message,) = list_messages(["", ""], "", [InputEmbeddings(bytes(4), 1)] * 2)
-    return sha256("\0".join(part if isinstance(part, str) else part.placeholder for part in message.parts).encode()).hexdigest()
+    parts = (part if isinstance(part, str) else "⟨row⟩" for part in message.parts)
+    return sha256("\0".join(parts).encode()).hexdigest()
 
 
-def list_support_messages(
-    texts: Sequence[str], question: str, answer: str, rows: Sequence[InputEmbeddings] | None
-) -> tuple[Message, ...]:
+def list_support_messages(texts: Sequence[str], question: str, answer: str, rows: Sequence[Row] | None) -> tuple[Message, ...]:
     """Return the check of the answer, as `prompts.support_messages`. It begins as `list_messages` does, rows included."""
     return (Message.about(_results(texts, rows), support_question(question, answer, "results")),)
 
 
-def _results(texts: Sequence[str], rows: Sequence[InputEmbeddings] | None) -> Iterator[str | InputEmbeddings]:
+def _results(texts: Sequence[str], rows: Sequence[Row] | None) -> Iterator[str | Row]:
     """Yield the task and the list, as parts of a message."""
     yield "Answer the question from the search results below and from nothing else. Some of them may be irrelevant.\n"
     if rows is not None:
         yield "A similarity mark before each result shows how near it is to the question and to the other results.\n"
     yield "\nResults:\n"
+    yield from _listed(texts, rows)
+    yield BETWEEN if texts else ""
+
+
+def _listed(texts: Sequence[str], rows: Sequence[Row] | None) -> Iterator[str | Row]:
+    """Yield the numbered texts, each with its row."""
     marks = [()] * len(texts) if rows is None else [(" similarity:", each) for each in rows]
     for number, (text, mark) in enumerate(zip(texts, marks, strict=True), 1):
-        yield f"[{number}]"
+        yield f"{BETWEEN if number > 1 else ''}[{number}]"
         yield from mark
-        yield f" {text}{BETWEEN}"
+        yield f" {text}"

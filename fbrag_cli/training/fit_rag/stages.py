@@ -147,7 +147,7 @@ def make_detector(work: FitRagWork) -> None:
     work.note(
         f"detector: {found['mean_windows']:.1f} windows at {fitted.threshold}, accuracy {found['accuracy']:.1f} "
         f"({found['accuracy_paper']:.1f} at the paper's {fit_rag_detector.PAPERS}, {found['accuracy_whole']:.1f} from all), "
-        f"{plural(int(found['questions']), 'question')}"
+        f"on {plural(int(found['questions']), 'question')} that did not choose it"
     )
 
 

@@ -20,7 +20,7 @@ from torch import nn
 
 from fbrag_cli.evaluation.statistics import auc
 from fbrag_cli.training.networks import Checkpoint, Tensor
-from fbrag_cli.training.r2ag.frozen_model import Example, FrozenModel
+from fbrag_cli.training.r2ag.frozen_model import Example, FrozenModel, NoModel
 from fbrag_cli.training.r2ag.lists import PassageList, spread
 
 if TYPE_CHECKING:
@@ -56,8 +56,8 @@ _OF_THE_LAYER = {
 class DevLosses:
     """Losses on the lists for checking.
 
-    answer: mean cross-entropy per answer token. matching: mean L_QDM. auc: area under the ROC curve of the relevance over all
-    passages; None without both labels.
+    answer: mean cross-entropy per answer token of each list, empty if only the relevance is trained. matching: mean L_QDM. auc:
+    area under the ROC curve of the relevance over all passages; None without both labels.
     """
 
     answer: list[float]
@@ -65,7 +65,7 @@ class DevLosses:
     auc: float | None
 
     def loss(self, qdm_weight: float) -> float:
-        return float(np.mean(self.answer)) + qdm_weight * self.matching
+        return (float(np.mean(self.answer)) if self.answer else 0.0) + qdm_weight * self.matching
 
 
 @dataclass(slots=True)
@@ -96,16 +96,17 @@ class TokenizedList:
 
 
 class R2agFit:
-    """Trains on the lists that are not for checking. model: not changed, except for LoRA. path: of the checkpoint.
+    """Trains on the lists that are not for checking. model: not changed, except for LoRA; None to train only the relevance. path:
+    of the checkpoint.
 
-    n_embd: width of the model's token embeddings. deviation: standard deviation of their entries. Raises FbragError `usage` if
-    `path` is damaged or belongs to another training.
+    n_embd: width of the model's token embeddings, 0 without rows. deviation: standard deviation of their entries. Raises
+    FbragError `usage` if `path` is damaged or belongs to another training.
     """
 
     def __init__(
         self,
         lists: Sequence[TokenizedList],
-        model: FrozenModel,
+        model: FrozenModel | NoModel,
         settings: R2agTraining,
         path: Path,
         *,
@@ -118,7 +119,7 @@ class R2agFit:
         with torch.random.fork_rng():
             torch.manual_seed(settings.seed)
             mean, std = spread([each.passages for each in self._train])
-            self.sizes = Sizes()
+            self.sizes = Sizes(width=64, feed_forward=256) if settings.relevance else Sizes()
             self.network = R2FormerNetwork(mean, std, self.max_list, self.sizes, n_embd if settings.rows else 0).to(model.device)
         if settings.control == "soft":
             self.network.input.weight.requires_grad_(False).zero_()

@@ -113,6 +113,25 @@ class FrozenModel:
         return path
 
 
+class NoModel:
+    """Takes the place of a `FrozenModel` if no list has a reply to learn."""
+
+    device = "cpu"
+
+    def __init__(self) -> None:
+        self.parameters: dict[str, Tensor] = {}
+
+    @contextmanager
+    def untrained(self) -> Iterator[None]:
+        yield
+
+    def train(self, on: bool) -> None:
+        pass
+
+    def loss(self, example: Example, rows: Tensor | None) -> Tensor:
+        raise ValueError("no language model")
+
+
 def _loaded(path: Path, dtype: Any) -> Any:
     bar, reading.tqdm = reading.tqdm, lambda each, **_: each
     try:

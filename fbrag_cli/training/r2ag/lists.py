@@ -44,35 +44,29 @@ class PassageList:
 def list_of(
     question: GoldQuestion, pool: Pool, retriever: Retriever, length: int | None, names: Sequence[str] = FEATURES
 ) -> PassageList | None:
-    """Return the list of a question: its evidence, and the best-matching passages of its group without an answer.
+    """Return the list of a question: the passages of its group that match best, as `ask` would read them.
 
-    retriever: over the passages of the question's group. length: None to draw it from `SHORTEST` to `LONGEST`. names: names of
-    the features. Return None for a question without evidence or an answer, or if there is no other passage.
+    Nothing is added. A list without evidence has only labels of 0, and no answer to train on. retriever: over the passages of the
+    question's group. length: None to draw it from `SHORTEST` to `LONGEST`. names: names of the features. Return None for a
+    question without evidence or an answer, or if there is only one passage.
     """
     if not question.gold or not question.answers:
         return None
     n = length or Random(f"{question.dataset} {question.id}").randint(SHORTEST, LONGEST)
     passages, scores = pool.passages[question.group], retriever.scores(question.text)
-    ranked = best(scores, None)
-    gold = [i for i in ranked if passages[i].id in question.gold][:n]
-    others: list[int] = []
-    for i in ranked:
-        if len(gold) + len(others) == n:
-            break
-        if not question.has_answer(passages[i]):
-            others.append(i)
-    wanted = {*gold, *others}
-    chosen = [i for i in ranked if i in wanted]
-    if not gold or len(chosen) < 2:
+    chosen = best(scores, n)
+    if len(chosen) < 2:
         return None
+    labels = np.array([passages[i].id in question.gold for i in chosen], np.float32)
+    teaches = labels.any() and len(question.answers[0].split()) <= LONGEST_ANSWER
     chunks = [pool.of(question.group).corpus.chunks[i] for i in chosen]
     return PassageList(
         id=question.id,
         question=question.text,
-        answer=question.answers[0] if len(question.answers[0].split()) <= LONGEST_ANSWER else "",
+        answer=question.answers[0] if teaches else "",
         passages=tuple(passages[i].text for i in chosen),
         features=list_features(names, chunks, retriever, Scored(question.text, scores)),
-        labels=np.array([i in gold for i in chosen], np.float32),
+        labels=labels,
         dev=question.dev,
     )
 

@@ -1,5 +1,5 @@
-"""`fbrag train r2ag`: turns rows into lists and lists into prompts, and trains an R2-Former whose rows help the model to
-answer."""
+"""`fbrag train r2ag`: turns rows into lists and lists into prompts, and trains an R2-Former whose rows help the model to answer,
+or, with --relevance, one that knows only how relevant a passage is."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
+from random import Random
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,7 @@ from fbrag_cli.progress import Listener
 from fbrag_cli.retrieval import Retriever
 from fbrag_cli.text.printable import plural
 from fbrag_cli.training.r2ag.fit import CHECKPOINT, R2agFit, Standing, TokenizedList
-from fbrag_cli.training.r2ag.frozen_model import ALPHA, RANK, Example, FrozenModel
+from fbrag_cli.training.r2ag.frozen_model import ALPHA, RANK, Example, FrozenModel, NoModel
 from fbrag_cli.training.r2ag.lists import PassageList, list_of, shuffled
 from fbrag_cli.training.rows import GoldQuestion, Pool
 from fbrag_cli.training.stages import Folder, Work, languages_of, writing
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from fbrag_cli.training.r2ag.training import R2agTraining
 
 Fields = dict[str, Any]  # of a record
+
+_LENGTHS_ALONE = 2, 20  # of lists, if only the relevance is trained: those that `ask` may have
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,12 +51,13 @@ class R2agWork(Work):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Read:
-    """Data from the model's file. about: its name, SHA-256 and sizes. deviation: standard deviation of its token embeddings."""
+    """Data from the model's file. about: its name, SHA-256 and sizes, empty without a model. deviation: standard deviation of its
+    token embeddings."""
 
-    path: Path
+    path: Path | None = None
     about: Fields
     lists: list[TokenizedList]
-    deviation: float
+    deviation: float = 1.0
 
 
 def train_r2ag(work: R2agWork) -> None:
@@ -63,18 +67,19 @@ def train_r2ag(work: R2agWork) -> None:
     if the folder cannot be written.
     """
     lists, retriever = _lists(work)
-    read = _read(work, lists)
+    read = _unread(lists) if work.settings.relevance else _read(work, lists)
     folder, checkpoint = Folder(work.path, R2AG), work.path / CHECKPOINT
     digest = sha256(repr([(each.key, each.labels.tobytes(), each.dev) for each in lists]).encode()).hexdigest()
     inputs = {"lists": digest, "settings": work.settings.learnt_with, "model": read.about}
     if work.is_made(folder, "r2ag", inputs, checkpoint):
         return
-    tokens = sum(each.example.n_tokens for each in read.lists if each.example.reply and not each.passages.dev)
+    n_tokens = sum(each.example.n_tokens for each in read.lists if each.example.reply and not each.passages.dev)
     work.note(f"r2ag: {plural(len(lists), 'list')}, {sum(each.dev for each in lists):,} of them for checking")
-    work.note(f"r2ag: {tokens:,} tokens per epoch for {read.about['name']}, {plural(work.settings.epochs, 'epoch')}")
+    for_model = f"{n_tokens:,} tokens per epoch for {read.about['name']}, " if read.about else ""
+    work.note(f"r2ag: {for_model}{plural(work.settings.epochs, 'epoch')}")
     started = perf_counter()
-    model = FrozenModel(read.path, lora=work.settings.lora)
-    sizes = {"n_embd": read.about["n_embd"], "deviation": read.deviation}
+    model = FrozenModel(read.path, lora=work.settings.lora) if read.path else NoModel()
+    sizes = {"n_embd": read.about.get("n_embd", 0), "deviation": read.deviation}
     fit = R2agFit(read.lists, model, work.settings, checkpoint, **sizes)
     with writing(work.path):
         for _ in work.progress(fit.run(), "steps", fit.standing.steps, fit.steps):
@@ -83,7 +88,8 @@ def train_r2ag(work: R2agWork) -> None:
         report = _report(work, lists, fit.standing, fit.plain()) | {"seconds": round(perf_counter() - started)}
         _put(folder, fit, model, inputs, report, _record(work, read, retriever, lists))
     dev, nearness = report["dev"][report["best_epoch"] - 1], report["auc_of_relevance"]
-    work.note(f"dev loss of the answer: {dev['answer']:.3f} ({report['plain']:.3f} with the plain prompt)")
+    if read.about:
+        work.note(f"dev loss of the answer: {dev['answer']:.3f} ({report['plain']:.3f} with the plain prompt)")
     if dev["auc"] is not None:
         by_score = "" if nearness is None else f" ({nearness:.3f} with only the retriever's score)"
         work.note(f"relevance: AUC {dev['auc']:.3f}{by_score}")
@@ -99,12 +105,19 @@ def _lists(work: R2agWork) -> tuple[list[PassageList], Retriever]:
     questions, retriever = list(_chosen(work.material.questions, work.settings.limit)), None
     for question in work.progress(questions, "lists", 0, len(questions)):
         retriever = work.session.retriever(pool.of(question.group), work.settings.retriever, quiet)
-        made = list_of(question, pool, retriever, work.settings.list_length, work.features)
+        made = list_of(question, pool, retriever, _length(work.settings, question), work.features)
         lists += [made] if made else []
-    if retriever is None or len({each.dev for each in lists if each.answer}) < 2:
+    if retriever is None or len({each.dev for each in lists if each.answer or work.settings.relevance}) < 2:
         what = "not enough rows: no lists with an answer for training, or none for checking"
         raise FbragError("usage", what, "add rows, or raise --limit")
     return shuffled(lists) if work.settings.control == "shuffled" else lists, retriever
+
+
+def _length(settings: R2agTraining, question: GoldQuestion) -> int | None:
+    """Return the length of a question's list, None to draw it as `list_of` does."""
+    if settings.relevance and not settings.list_length:
+        return Random(f"{question.dataset} {question.id}").randint(*_LENGTHS_ALONE)
+    return settings.list_length
 
 
 def _chosen(questions: Sequence[GoldQuestion], limit: int | None) -> Iterator[GoldQuestion]:
@@ -119,6 +132,12 @@ def _chosen(questions: Sequence[GoldQuestion], limit: int | None) -> Iterator[Go
     for (_, dev), found in sorted(taken.items()):
         most = None if limit is None else max(1, limit // 4) if dev else limit
         yield from sorted(found[:most], key=lambda each: each.group)
+
+
+def _unread(lists: Sequence[PassageList]) -> _Read:
+    """Return the lists without prompts, for a training without a model."""
+    nothing = Example((), ())
+    return _Read(about={}, lists=[TokenizedList(passages=each, example=nothing, plain=nothing) for each in lists])
 
 
 def _read(work: R2agWork, lists: Sequence[PassageList]) -> _Read:
@@ -156,30 +175,31 @@ def _examples(each: PassageList, generator: LlamaGenerator) -> Fields:
 
 def _record(work: R2agWork, read: _Read, retriever: Retriever, lists: Sequence[PassageList]) -> Fields:
     """Return the top-level entries of the record, except those of the network."""
+    of_model = {"model": read.about, "words": list_words()} if read.about else {}
     return {
-        "model": read.about,
+        **of_model,
         "retriever": {"name": retriever.name, "key": retriever.key},
         "features": list(work.features),
         "order": "rank",
-        "words": list_words(),
         "control": work.settings.learnt_with["control"],
         "list_lengths": sorted({len(each.passages) for each in lists}),
         "languages": languages_of([each.question for each in lists]),
     }
 
 
-def _put(folder: Folder, fit: R2agFit, model: FrozenModel, inputs: Fields, report: Fields, settings: Fields) -> None:
+def _put(folder: Folder, fit: R2agFit, model: FrozenModel | NoModel, inputs: Fields, report: Fields, settings: Fields) -> None:
     """Write the files and their record."""
-    has_lora = bool(model.parameters)
     folder.about = {}  # nothing of an earlier training is kept
     (folder.path / ADAPTER).unlink(missing_ok=True)
     folder.put_tensors("", fit.network.tensors())
-    if has_lora:
-        model.write_lora(folder.path / ADAPTER)
-        settings = {**settings, "lora": {"rank": RANK, "alpha": ALPHA}}
-    settings = {**settings, "model": {**settings["model"], "architecture": model.architecture}}
+    files = [R2AG.tensors]
+    if isinstance(model, FrozenModel):
+        settings = {**settings, "model": {**settings["model"], "architecture": model.architecture}}
+        if model.parameters:
+            model.write_lora(folder.path / ADAPTER)
+            files, settings = [*files, ADAPTER], {**settings, "lora": {"rank": RANK, "alpha": ALPHA}}
     network = {"max_list": fit.max_list, "row_scale": fit.row_scale, "heads": fit.sizes.heads}
-    folder.put("r2ag", inputs, report, R2AG.tensors, *([ADAPTER] if has_lora else []), **settings, **network)
+    folder.put("r2ag", inputs, report, *files, **settings, **network)
 
 
 def _report(work: R2agWork, lists: Sequence[PassageList], standing: Standing, plain: list[float]) -> Fields:
@@ -194,12 +214,18 @@ def _report(work: R2agWork, lists: Sequence[PassageList], standing: Standing, pl
         "data": dict(work.material.sha256),
         "count": {"train": len(lists) - len(dev), "dev": len(dev)},
         "losses": [round(each, 4) for each in standing.losses],
-        "dev": [
-            {"answer": round(float(np.mean(each.answer)), 4), "matching": round(each.matching, 4), "auc": each.auc}
-            for each in standing.dev
-        ],
+        "dev": [{"answer": _mean(each.answer), "matching": round(each.matching, 4), "auc": each.auc} for each in standing.dev],
         "best_epoch": best + 1,
-        "plain": round(float(np.mean(plain)), 4),
+        "plain": _mean(plain),
         "auc_of_relevance": nearness,
-        "answer_loss": {"ids": [each.id for each in dev if each.answer], "plain": plain, "trained": standing.dev[best].answer},
+        "answer_loss": {
+            "ids": [each.id for each in dev if each.answer and plain],
+            "plain": plain,
+            "trained": standing.dev[best].answer,
+        },
     }
+
+
+def _mean(losses: Sequence[float]) -> float | None:
+    """Return the mean of losses, None without any."""
+    return round(float(np.mean(losses)), 4) if losses else None

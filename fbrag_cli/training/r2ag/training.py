@@ -16,22 +16,25 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class R2agTraining(Training):
     """Trains R2AG. limit: lists per dataset to train on, None for all. list_length: passages per list, None for 5 to 10. rows:
-    whether passages have input embeddings. lora: whether to train LoRA. control: "soft" for rows that depend only on the position
+    whether passages have input embeddings. lora: whether to train LoRA. relevance: whether to train only the relevance, by L_QDM,
+    without a language model. control: "soft" for rows that depend only on the position
     in the list, "shuffled" for features of other passages in the list. qdm_weight: weight of L_QDM in the loss."""
 
     name: ClassVar[str] = "r2ag"
     example: ClassVar[str] = "r2ag nq.jsonl.gz 2wikimqa.jsonl.gz -m qwen2.5-coder-0.5b -o r2ag/"
     seed: ClassVar[int] = 0
-    first: ClassVar[str] = "--limit --epochs --lora --retriever"
+    first: ClassVar[str] = "--limit --epochs --relevance --lora --retriever"
     help: ClassVar[str] = """
-    Train R2AG's input embeddings for a model. In your clone: pip install -e '.[train]' (5.6 GB with CUDA).
+    Train R2AG's input embeddings for a model. In your clone: pip install -e '.[train]' (5.6 GB with CUDA). Without a training,
+    --method r2ag uses the part in the package. That works with every model; it did not answer better here than a plain list.
 
     \b
     Examples:
       fbrag train r2ag nq.jsonl.gz 2wikimqa.jsonl.gz --limit 400 -m qwen2.5-coder-0.5b -o r2ag/
+      fbrag train r2ag 2wikimqa.jsonl.gz qmsum.jsonl.gz --relevance --epochs 8 -o relevance/
       fbrag ask book.txt "Who sealed the chronometer box?" --method r2ag --set r2ag=r2ag/ -m qwen2.5-coder-0.5b
 
-    Expect hours without a GPU. Interrupted runs resume.
+    Expect hours without a GPU, and minutes with --relevance. Interrupted runs resume.
     """
 
     output: str = folder("r2ag")
@@ -41,8 +44,11 @@ class R2agTraining(Training):
     limit: int | None = option(
         None, "lists per dataset (plus a quarter as many for checking)", varies="all", minimum=1, metavar="N"
     )
-    list_length: int | None = option(None, "passages per list", varies="5 to 10", minimum=2, maximum=40, metavar="N")
+    list_length: int | None = option(
+        None, "passages per list", varies="5 to 10; 2 to 20 with --relevance", minimum=2, maximum=40, metavar="N"
+    )
     epochs: int = option(2, "how often to read each list", minimum=1, metavar="N")
+    relevance: bool = option(False, "train only the relevance: for every model, without reading one")
     lora: bool = option(False, "also train LoRA")
     rows: bool = option(True, "train input embeddings (--no-rows: only LoRA, as RAFT)", varies="", flags=("--rows/--no-rows",))
     control: Literal["none", "soft", "shuffled"] = option(
@@ -57,6 +63,7 @@ class R2agTraining(Training):
         return {
             "rows": self.rows,
             "lora": self.lora,
+            "relevance": self.relevance,
             "control": "" if self.control == "none" else self.control,
             "epochs": self.epochs,
             "qdm_weight": self.qdm_weight,
@@ -66,6 +73,10 @@ class R2agTraining(Training):
     def check(self) -> None:
         if not self.rows and (not self.lora or self.control != "none"):
             raise FbragError("usage", "--no-rows trains only LoRA, without a control", "add --lora, and drop --control")
+        if self.relevance and (self.lora or self.control == "soft"):
+            raise FbragError(
+                "usage", "--relevance trains neither rows nor LoRA", "drop --relevance, or --lora and --control soft"
+            )
         Training.check(self)
 
     def run(self, work: Work) -> None:

@@ -210,6 +210,34 @@ def test_the_prompt_of_the_paper_asks_for_the_reason() -> None:
     assert "Proposed answer: Hull, since" in checking.text[len(shared) :]
 
 
+def test_the_prompt_step_by_step_ends_with_the_papers_words() -> None:
+    large = Scripted(["The anchor was forged in Hull."])
+    given = tools(corpus_of(TEXTS), large=large)
+    method = FitRag(select=2, prompt_style="step-by-step")
+    trace = method.answer(retrieved(method, QUESTION, given), given)
+    ((asked,), _, _), ((checking,), _, _) = large.asked
+    places = [asked.text.index(each) for each in ("answer the question", "[1] ", "[2] ", f"Question: {QUESTION}")]
+    assert places == sorted(places)
+    assert all(window.text in asked.text for window in trace.context)
+    assert asked.text.endswith("\n\nLet's think step by step.")
+    assert checking.text.startswith(asked.text[: asked.context_end])
+
+
+@pytest.mark.parametrize(
+    ("method", "made", "said"),
+    [
+        (FitRag(), None, "the retriever and the windows of fit-rag work; its scorer, recognizer, and detector are missing"),
+        (FitRag(fit_rag="made"), parts(), "made has no detector, so a window of each selected chunk is read"),
+        (FitRag(fit_rag="made"), parts(detector=stops_after(0.9)), ""),
+        (FitRag(fit_rag="made", reduce="windows"), parts(), ""),
+    ],
+)
+def test_the_run_says_which_parts_are_missing(method: FitRag, made: FitRagParts | None, said: str) -> None:
+    warnings = run(corpus_of(TEXTS), method, made).warnings
+    assert len(warnings) == bool(said)
+    assert all(said in each for each in warnings)
+
+
 def test_by_the_paper_the_model_writes_a_passage_where_it_does_not_read_the_document() -> None:
     large = Scripted(["The smith of Hull forged it."])
     many = corpus_of([f"The anchor {i} of the brig was forged." for i in range(40)])
@@ -224,12 +252,12 @@ def test_by_the_paper_the_model_writes_a_passage_where_it_does_not_read_the_docu
 
 
 def test_labels_of_another_model_make_a_warning() -> None:
-    method = FitRag(fit_rag="made", allow_unsupported=True)
+    method, whole = FitRag(fit_rag="made", allow_unsupported=True), parts(detector=stops_after(0.9))
     for digest in (None, "1" * 64):
-        trace = run(corpus_of(TEXTS), method, parts(), answer=True, sha256=digest)
+        trace = run(corpus_of(TEXTS), method, whole, answer=True, sha256=digest)
         assert trace.answer == "Hull"
         assert not trace.warnings
-    (warning,) = run(corpus_of(TEXTS), method, parts(), answer=True, sha256="2" * 64).warnings
+    (warning,) = run(corpus_of(TEXTS), method, whole, answer=True, sha256="2" * 64).warnings
     assert "trained for taught, and" in warning
 
 
@@ -245,7 +273,7 @@ def test_in_a_language_that_the_scorer_was_not_trained_on_the_retriever_ranks_wi
     assert (reduction(trace).labels, reduction(trace).told) == (None, None)
     (warning,) = trace.warnings
     assert "trained on en, not on de: the retriever ranks" in warning
-    unknown = parts(languages=())
+    unknown = parts(languages=(), detector=stops_after(0.9))
     assert run(german, FitRag(fit_rag="made", select=3), unknown).warnings == ()
     assert isinstance(unknown.scorer, ByWords)
     assert unknown.scorer.asked

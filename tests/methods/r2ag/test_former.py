@@ -235,6 +235,25 @@ def test_parts_name_their_language_model_and_its_adapter(tmp_path: Path) -> None
         load(made)
 
 
+def test_parts_without_a_language_model_have_neither_rows_nor_an_adapter(tmp_path: Path) -> None:
+    def without_model(made: Path, **changed: Any) -> Path:
+        about = json.loads((made / "r2ag.json").read_text()) | changed
+        del about["model"], about["words"]
+        (made / "r2ag.json").write_text(json.dumps(about))
+        return made
+
+    alone = load(without_model(write(tmp_path / "alone")))
+    assert (alone.model, alone.words, alone.makes_rows) == (None, "", False)
+    rows = without_model(write(tmp_path / "rows", n_embd=5))
+    lora = write(tmp_path / "lora")
+    (lora / "lora.gguf").write_bytes(b"GGUF")
+    files = {TENSORS: sha256_of(lora / TENSORS), "lora.gguf": sha256_of(lora / "lora.gguf")}
+    for made in (rows, without_model(lora, files=files)):
+        with pytest.raises(FbragError, match=r"r2ag\.json does not name the language model") as refused:
+            load(made)
+        assert refused.value.code == "model_corrupt"
+
+
 class Embedding:
     name, key = "mine", "f00d"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,15 +14,17 @@ from numpy.typing import NDArray
 from fbrag_cli.corpus import Corpus, build_corpus
 from fbrag_cli.documents.document import Content, Document, Extracted
 from fbrag_cli.errors import FbragError
-from fbrag_cli.generation.generator import InputEmbeddings, Message, ModelInfo
+from fbrag_cli.generation.generator import Blend, InputEmbeddings, Message, ModelInfo, Row
 from fbrag_cli.methods.method import Tools
 from fbrag_cli.methods.prompts import Templates
-from fbrag_cli.methods.r2ag.former import R2Former
+from fbrag_cli.methods.r2ag.former import R2Former, load
+from fbrag_cli.methods.r2ag.method import _SHIPPED as SHIPPED
 from fbrag_cli.methods.r2ag.method import R2Ag, RetrievalInformation, list_words
 from fbrag_cli.render.as_json import explanation
 from fbrag_cli.render.explain_text import table
 from fbrag_cli.retrieval.bm25 import BM25
 from fbrag_cli.trace import Trace
+from tests.conftest import Run
 from tests.methods.scripted import Scripted, retrieved, tools
 
 FILLER = "grey water lay flat under low cloud all that watch"
@@ -110,7 +113,7 @@ def test_each_chunk_of_the_list_stands_behind_its_row_best_first() -> None:
     assert (trace.answer, trace.status, trace.verdict.support) == ("Tobias Wrenn", "answered", 1.0)
 
 
-def parts_before_the_question(message: Message) -> tuple[str | InputEmbeddings, ...]:
+def parts_before_the_question(message: Message) -> tuple[str | Row, ...]:
     """All that a prompt begins with, up to the last row."""
     return message.parts[:-1]
 
@@ -159,10 +162,65 @@ def test_the_model_with_the_adapter_answers_and_checks(tmp_path: Path) -> None:
     assert (trace.answer, trace.verdict.support) == ("Tobias Wrenn", 1.0)
 
 
-def test_without_a_projection_the_prompts_have_no_rows() -> None:
-    made, model = former(), large()
+def without_projection(**changed: Any) -> R2Former:
+    made = former()
     tensors = {name: tensor for name, tensor in made.tensors.items() if not name.startswith("projection.")}
-    trace = answered(corpus_of(), model, replace(made, tensors=tensors))
+    return replace(made, tensors=tensors, **changed)
+
+
+@pytest.mark.parametrize("sha256", [SHA256, "2" * 64, None])
+def test_parts_of_no_model_mark_each_chunk_between_two_words_for_every_model_and_server(sha256: str | None) -> None:
+    model = large(sha256)
+    trace = answered(corpus_of(), model, without_projection(model=None, words=""))
+    for message in asked_of(model):  # the answer, and the check after it
+        marks = [part for part in message.parts if isinstance(part, Blend)]
+        assert [[word for word, _ in mark.words] for mark in marks] == [[" irrelevant", " relevant"]] * 3
+        weights = np.array([[weight for _, weight in mark.words] for mark in marks])
+        np.testing.assert_allclose(weights.sum(axis=1), 1)
+        np.testing.assert_allclose(weights[:, 1], information(trace).relevance, atol=6e-4)
+        said = message.blended(lambda blend: blend.word).text
+        assert f"[1] similarity: relevant {CHUNKS[trace.selection.ranked[0]]}" in said
+        assert f"[3] similarity: irrelevant {CHUNKS[trace.selection.ranked[2]]}" in said
+
+
+def test_without_a_folder_the_part_in_the_package_says_which_chunks_are_relevant() -> None:
+    model = large(None)
+    trace = answered(corpus_of(), model, load(SHIPPED), r2ag=None)
+    relevance = information(trace).relevance
+    assert 1 > relevance[0] > relevance[2] > 0
+    assert (trace.answer, trace.warnings) == ("Tobias Wrenn", ())
+    R2Ag().check()
+    assert R2Ag().described()["r2ag"].startswith("parts ")
+
+
+def test_prompts_of_a_paper_have_the_marks_in_their_context() -> None:
+    model, ours = large(None), "Use the search results. {context}\nOnly the answer. Question: {input} Answer:"
+    made = without_projection(model=None, words="")
+    trace = answered(corpus_of(), model, made, templates=Templates(ours), allow_unsupported=True)
+    (message,) = asked_of(model)
+    assert len([part for part in message.parts if isinstance(part, Blend)]) == 3
+    said, (first, second, third) = message.blended(lambda blend: blend.word), trace.selection.ranked
+    listed = f"[1] similarity: relevant {CHUNKS[first]}\n\n[2] similarity:"
+    assert said.text.startswith(f"Use the search results. {listed}")
+    assert said.text.endswith(f"{CHUNKS[third]}\nOnly the answer. Question: {QUESTION} Answer:")
+    assert said.text[: said.context_end].endswith(CHUNKS[third])
+    assert CHUNKS[second] in said.text
+
+
+def test_ask_answers_at_once(tmp_path: Path, fbrag: Run, smollm2: Path) -> None:
+    (tmp_path / "log.txt").write_text("\n\n".join(CHUNKS))
+    asked = ("log.txt", QUESTION, "-m", "smollm2-135m", "--method", "r2ag", "--chunk-words", "10", "--select", "2", "--json")
+    done = fbrag("ask", *asked, "--max-tokens", "8")
+    assert done.returncode in (0, 1), done.stderr
+    record = json.loads(done.stdout)["retrieval_information"]
+    assert len(record) == 2
+    assert all(0 < each["relevance"] < 1 for each in record)
+    assert fbrag("explain", *asked[:-1], "--show-prompt").stdout.count("similarity:⟨row⟩ ") == 2
+
+
+def test_without_a_projection_the_prompts_of_a_trained_model_have_no_rows() -> None:
+    model = large()
+    trace = answered(corpus_of(), model, without_projection())
     assert [message.embeddings for message in asked_of(model)] == [(), ()]
     assert not any("similarity" in message.text for message in asked_of(model))
     assert (information(trace).rows, len(information(trace).relevance)) == (None, 3)
@@ -174,14 +232,14 @@ def test_the_control_gives_each_chunk_the_features_of_another() -> None:
     assert sorted(map(tuple, own.features)) == sorted(map(tuple, shuffled.features))
     assert own.features.tolist() != shuffled.features.tolist()
     assert shuffled.rows is not None
-    np.testing.assert_allclose(shuffled.rows[:, :3], shuffled.features, atol=1e-6)
+    rows = [row.vectors[0] for row in shuffled.rows if isinstance(row, InputEmbeddings)]
+    np.testing.assert_allclose(np.array(rows)[:, :3], shuffled.features, atol=1e-6)
 
 
 @pytest.mark.parametrize(
     ("model", "made", "settings", "said"),
     [
-        (large(), former(), {"r2ag": None}, "needs trained components"),
-        (large(), former(), {"templates": Templates("{context}{input}")}, "a prompt of its own"),
+        (large(), former(), {"templates": Templates("{context}{input}")}, "a prompt of their own"),
         (large(), former(words="0"), {}, "another prompt"),
         (large(), former(retriever={"name": "other", "key": "k"}), {}, "for the retriever other"),
         (large("2" * 64), former(), {}, "SHA-256 1111"),

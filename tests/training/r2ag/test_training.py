@@ -39,18 +39,31 @@ PASSAGES = [
     Passage("2", "A brig in Hull belonged to Smith.", "g"),
     *(Passage(f"x{i}", f"A brig of Whitby, number {i}.", "g") for i in range(20)),
 ]
+_POOL = Pool(Material((), {"g": tuple(PASSAGES)}, {}))
+BM25_OF_PASSAGES = dict(
+    zip([each.id for each in PASSAGES], _POOL.of("g").retriever.scores("Who built the brig in Hull?").tolist(), strict=True)
+)
 
 
-def test_a_list_is_the_evidence_among_the_nearest_that_do_not_hold_the_answer() -> None:
+def test_a_list_is_what_the_retriever_finds_and_nothing_is_put_in() -> None:
     found = made(question(), PASSAGES, 4)
     assert found is not None
-    assert len(found.passages) == 4
-    assert "A brig in Hull belonged to Smith." not in found.passages
+    best = sorted(PASSAGES, key=lambda each: -BM25_OF_PASSAGES[each.id])[:4]
+    assert list(found.passages) == [each.text for each in best]
+    assert "A brig in Hull belonged to Smith." in found.passages  # it has the answer, and is not the evidence
     assert [found.passages[i] for i in np.flatnonzero(found.labels)] == ["Smith built it, a brig for Hull."]
     assert list(found.features[:, 0]) == sorted(found.features[:, 0], reverse=True)
     assert found.answer == "Smith"
     drawn = {len(each.passages) for i in range(40) if (each := made(question(id=str(i)), PASSAGES))}
     assert {SHORTEST, LONGEST} <= drawn <= {*range(SHORTEST, LONGEST + 1)}
+
+
+def test_a_list_without_the_evidence_stays_and_teaches_only_relevance() -> None:
+    far = Passage("far", "A man of the same name made it.", "g")
+    found = made(question(gold=("far",)), [*PASSAGES, far], 4)
+    assert found is not None
+    assert far.text not in found.passages
+    assert (list(found.labels), found.answer) == ([0, 0, 0, 0], "")
 
 
 def test_a_long_answer_is_not_learnt() -> None:
@@ -235,9 +248,26 @@ def test_from_rows_to_an_answer(tmp_path: Path, fbrag: Run, smollm2: Path) -> No
     assert "lora.gguf cannot be used: its SHA-256 is" in json.loads(refused.stdout)["error"]["message"]
 
 
+def test_relevance_is_trained_without_a_model_and_marks_the_prompt_of_every_model(tmp_path: Path, fbrag: Run) -> None:
+    needs("torch")
+    rows_file(tmp_path, 10)
+    command = ("train", "r2ag", "ships.jsonl", "-o", "made", "--relevance", "--epochs", "1")
+    done = fbrag(*command)
+    assert done.returncode == 0, done.stderr
+    assert "10 lists, 2 of them for checking" in done.stderr
+    assert "relevance: AUC" in done.stderr
+    assert "tokens per epoch" not in done.stderr
+    former = load(tmp_path / "made")
+    assert (former.makes_rows, former.model, former.adapter) == (False, None, None)
+    assert (tmp_path / "made" / "r2ag.safetensors").stat().st_size < 250_000
+    assert "already done" in fbrag(*command).stderr
+
+
 @pytest.mark.parametrize(
     ("more", "told", "code"),
     [
+        (("--relevance", "--lora"), "--relevance trains neither", 2),
+        (("--relevance", "--control", "soft"), "--relevance trains neither", 2),
         (("--no-rows",), "--no-rows trains only LoRA", 2),
         (("--no-rows", "--lora", "--control", "soft"), "--no-rows trains only LoRA", 2),
         (("-m", "http://127.0.0.1:9/v1#x"), "is a server", 2),
