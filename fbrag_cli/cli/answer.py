@@ -140,7 +140,7 @@ def answer(
     keep(line.forecast, session, trace.method, trace)
     if trace.truncated:
         console.warning(f"the answer was cut off at {trace.method.max_tokens} tokens; raise --max-tokens for more")
-    console.info(summary(trace, session.device), level=1, dim=True)
+    console.info(summary(trace, session.device_details), level=1, dim=True)
     console.info(last_line(trace, session.device), dim=True)
     if earlier and trace.context == before:
         console.info("nothing more to read: every matching passage has been read")

@@ -59,10 +59,10 @@ def explain(console: Console, options: ExplainCommand) -> int:
         trace = session.retrieve(query, answering=shown.show_prompt)
         found = _print_explanation(stream, trace, session, options, console)
         page(trace)
-        device = session.device
+        device, details = session.device, session.device_details
     from fbrag_cli.render.text import last_line, summary
 
-    console.info(summary(trace, device), level=1, dim=True)
+    console.info(summary(trace, details), level=1, dim=True)
     console.info(last_line(trace, device), dim=True)
     if not found:
         console.warning(f"no chunk contains {shown.find!r}")

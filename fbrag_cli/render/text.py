@@ -105,16 +105,19 @@ def also_read(answer: Answer, layout: Layout, before: Sequence[Passage] = ()) ->
 
 
 def last_line(trace: Trace, device: str) -> str:
-    """Return what the person who waited wants to know: seconds, and how many samples agree. device: as for `summary`."""
+    """Return what the person who waited wants to know: seconds, and how many samples agree.
+
+    device: where the models ran, "" if none did.
+    """
     seconds = sum(stage.seconds for stage in trace.stages)
     waited = f"{seconds:.0f} s" if seconds >= _LONG else f"{seconds:.1f} s"
-    on = f" on {device.partition(',')[0]}" if device else ""
+    on = f" on {device}" if device else ""
     parts = ["cached answer (--refresh to ask again)" if "answer" in trace.cached else f"{waited}{on}", agreement(trace)]
     return " · ".join(filter(None, parts))
 
 
 def summary(trace: Trace, device: str) -> str:
-    """Return what each stage did, on one line. device: where the models ran, "" if none did."""
+    """Return what each stage did, on one line. device: where the models ran, in detail, "" if none did."""
     stages = {stage.name: stage for stage in trace.stages}
     parts = [f"{len(trace.retrieved)} retrieved"] if trace.retrieved else []
     if forward := stages.get("forward"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -303,15 +303,27 @@ class ModelPool:
     @property
     def device(self) -> str:
         """The devices of the loaded models, and the servers, in words; "" if there are none."""
+        return ", ".join(self._devices())
+
+    @property
+    def device_details(self) -> str:
+        """`device`, with the number of layers on GPUs, or of CPU threads."""
+        if not (loaded := self._loaded()):
+            return self.device
+        layers = " and ".join(dict.fromkeys(each.info.gpu_layers or "" for _, each in loaded))
+        on_gpu = any(self._gpus())
+        return f"{self.device}, {f'{layers} layers' if on_gpu else plural(loaded[0][1].threads, 'thread')}"
+
+    def _devices(self) -> list[str]:
         known = self.models.servers
         servers = dict.fromkeys(known[name].described for name, _ in self._generators.values() if name in known)
-        if not (loaded := self._loaded()):
-            return ", ".join(servers)
-        placements = [self._placement(path) for path, _ in loaded]
-        found = [gpu.description for gpu in gpus_here(True).found if any(each.may_use(gpu) for each in placements)]
-        layers = " and ".join(dict.fromkeys(each.info.gpu_layers or "" for _, each in loaded))
-        own = [*found, f"{layers} layers"] if found else ["CPU", plural(loaded[0][1].threads, "thread")]
-        return ", ".join([*own, *servers])
+        own = list(self._gpus()) or ["CPU"] if self._loaded() else []
+        return [*own, *servers]
+
+    def _gpus(self) -> Iterator[str]:
+        """Yield the GPUs that the loaded models may use."""
+        placements = [self._placement(path) for path, _ in self._loaded()]
+        yield from (gpu.description for gpu in gpus_here(True).found if any(each.may_use(gpu) for each in placements))
 
     def evict_idle(self, seconds: float) -> None:
         """Free the models and components that no lease holds and that have been idle for `seconds`."""

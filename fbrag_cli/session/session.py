@@ -119,8 +119,13 @@ class Session:
 
     @property
     def device(self) -> str:
-        """The devices of the loaded models, in words; "" if none is loaded."""
+        """The devices of the loaded models, and the servers, in words; "" if there are none."""
         return self.pool.device
+
+    @property
+    def device_details(self) -> str:
+        """`device`, with the number of layers on GPUs, or of CPU threads."""
+        return self.pool.device_details
 
     def collect(
         self,

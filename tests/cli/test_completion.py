@@ -50,7 +50,7 @@ def in_bash(environment: dict[str, str], folder: Path, *words: str) -> list[str]
     [
         (["mod"], ["models"]),
         (["models", "p"], ["pull", "path"]),
-        (["ask", "--answer-"], ["--answer-only", "--allow-unsupported"]),
+        (["ask", "--answer-"], ["--answer-only"]),
         (["ask", "--chunk-w"], ["--chunk-words"]),  # which the short help leaves out
         (["ask", "--set", "forw"], ["forward-tokens="]),
         (["ask", "--help"], ["--help", "--help-all"]),

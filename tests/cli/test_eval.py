@@ -192,7 +192,7 @@ def test_an_embedding_model_that_is_not_there_is_told(fbrag: Run, smollm2: Path)
     ("arguments", "told"),
     [
         (("none.jsonl",), "none.jsonl"),
-        (("DATA", "--method", "fbrag"), "--method"),
+        (("DATA", "--method", "fbrag"), "unknown method fbrag"),
         (("DATA", "--set", "weights=much"), "--set weights"),
         (("DATA", "--set", "select=0"), "--set select"),
         (("DATA", "--method", "vanilla", "--set", "samples=3"), "samples has no effect with vanilla"),

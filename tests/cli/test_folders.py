@@ -67,7 +67,7 @@ def test_every_door_takes_names_in_another_normal_form(fbrag: Run, tmp_path: Pat
     about = ("--method", "vanilla", "--max-tokens", "2", "--large", "smollm2-135m")
 
     assert "12 meters" in fbrag("explain", "--text", "Verträge/Größe.txt").stdout
-    assert "is a document, not a question" in fbrag("ask", "Verträge", "Verträge/Größe.txt").stderr
+    assert "the question is missing" in fbrag("ask", "Verträge", "Verträge/Größe.txt").stderr
     plan = fbrag("ask", "Verträge", QUESTION, "--dry-run", "--include", "Grö*", "--config", "Verträge/Einträge.toml")
     assert json.loads(plan.stdout)["documents"] == 1
     done = fbrag("batch", "--pairs", "Verträge/jobs.csv", *about, "-o", "Verträge/out.jsonl")

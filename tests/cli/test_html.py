@@ -84,7 +84,7 @@ def test_a_page_that_fails_costs_no_answer(fbrag: Run, tmp_path: Path) -> None:
     )
     done = fbrag(*command, *FAST, "-o", answer, "--html", "/dev/full")
     assert (done.returncode, answer.is_file()) == (5, True)
-    assert "[1] " in answer.read_text("utf-8")
+    assert f"{INQUIRY}:" in answer.read_text("utf-8")
     assert [line for line in done.stderr.splitlines() if line.startswith("error")] == [
         "error: /dev/full cannot be written: No space left on device"
     ]

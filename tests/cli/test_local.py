@@ -27,7 +27,7 @@ def test_the_model_answers_and_is_named(fbrag: Run) -> None:
         assert told["models"]["large"]["name"] == f"{server.address}#qwen3.5:4b"
         assert done.stderr.count(f"local: Ollama at 127.0.0.1:{server.port} (qwen3.5:4b)") == 1
         assert "sending document text to" not in done.stderr
-        assert done.stderr.splitlines()[-1].endswith(f"· Ollama at 127.0.0.1:{server.port} (qwen3.5:4b)")
+        assert done.stderr.splitlines()[-1].count(f" s on Ollama at 127.0.0.1:{server.port} (qwen3.5:4b)") == 1
         n_sent = len(server.chats)
         again = fbrag("ask", INQUIRY, QUESTION, "--json", "--exit-zero", *FEW, *LOCAL, env=here(server))
         pair = ("--small", server.address + "#qwen3.5:4b", "--large", "local")
@@ -40,7 +40,7 @@ def test_several_models_are_one_line_with_what_to_type(fbrag: Run, command: str)
     with ollama("llama3.2:3b", "qwen3.5:4b") as server:
         done = fbrag(command, INQUIRY, QUESTION, *FEW, *LOCAL, env=here(server))
         assert (done.returncode, done.stdout) == (4, "")
-        assert f"error: local: there are 2 models: Ollama at 127.0.0.1:{server.port} (llama3.2:3b, qwen3.5:4b)" in done.stderr
+        assert f"error: local: found 2 models: Ollama at 127.0.0.1:{server.port} (llama3.2:3b, qwen3.5:4b)" in done.stderr
         assert f"{server.address}#qwen3.5:4b" in done.stderr
         assert server.chats == []
         pair = ("--large", "local#qwen3.5:4b", "--small", "local#qwen3.5:4b")

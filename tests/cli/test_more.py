@@ -75,12 +75,12 @@ def test_the_hint_leads_on_until_all_is_read(fbrag: Run, lamps: Path, declining:
     for _ in range(2):
         done = fbrag(*asked)
         assert done.returncode == 1
-        numbers.append(done.stdout.count("(added by --more)"))
+        numbers.append(done.stdout.count("added by --more: "))
         last = done.stderr.splitlines()[-1]
         assert last.startswith(f"{HINT}fbrag ask --more ")
         asked = tuple(shlex.split(last.removeprefix(HINT))[1:])
     everything = fbrag(*asked)
-    assert [*numbers, everything.stdout.count("(added by --more)")] == [0, 1, 1]
+    assert [*numbers, everything.stdout.count("added by --more: ")] == [0, 1, 1]
     assert "hint" not in everything.stderr
     beyond = fbrag("ask", "--more", *asked[1:])
     assert sorted(re.findall(r"\d+", beyond.stdout)) == sorted(re.findall(r"\d+", everything.stdout))

@@ -92,7 +92,7 @@ def test_a_raylet_that_is_killed_costs_no_row(cluster: Any, folder: Path, clean_
     assert not [row for row in rows.values() if row["status"] == "error"]
     # Ray may add that it lost what the node would have said; only its own log level, which it announces, would silence that.
     told = "".join(line for line in told.splitlines() if "Failed to push error to driver" not in line)
-    assert told == f"{N_DOCUMENTS * N_QUESTIONS} rows: {N_DOCUMENTS * N_QUESTIONS} answered, 0 not found, 0 errors (rows.jsonl)"
+    assert told == f"{N_DOCUMENTS * N_QUESTIONS} rows: {N_DOCUMENTS * N_QUESTIONS} answered, 0 not found, 0 errors → rows.jsonl"
     assert fbrag(*asked, "--limit", "20", "-o", "here.jsonl").returncode == 0
     here = rows_of(folder / "here.jsonl")
     assert {key: rows[key] for key in here} == here

@@ -81,7 +81,7 @@ def broken(fbrag: Run, tmp_path: Path) -> Broken:
 @pytest.mark.parametrize(
     ("arguments", "printed"),
     [
-        (("explain", INQUIRY, QUESTION, "--method", "vanilla"), "inquiry.txt"),
+        (("explain", INQUIRY, QUESTION, "--method", "vanilla"), "* selected"),
         (("explain", INQUIRY, QUESTION, "--method", "order-preserving", "--json"), '"schema":"fbrag.explanation/1"'),
         (("explain", "--text", INQUIRY), "MINUTES OF THE INQUIRY"),
         (("ask", INQUIRY, QUESTION, "--dry-run"), "36 chunks"),
