@@ -53,7 +53,7 @@ ALLOWED: dict[str, int] = {
     "fbrag_cli/methods/fit_rag/windows.py": 4,
     "fbrag_cli/methods/method.py": 1,
     "fbrag_cli/methods/prompts.py": 10,
-    "fbrag_cli/methods/r2ag/former.py": 3,
+    "fbrag_cli/methods/relevance/former.py": 3,
     "fbrag_cli/methods/r2ag/method.py": 5,
     "fbrag_cli/render/as_json.py": 1,
     "fbrag_cli/render/explain_text.py": 1,

@@ -39,9 +39,9 @@ from fbrag_cli.evaluation.metrics import f1, words
 from fbrag_cli.generation.generator import InputEmbeddings, Message, Sampling
 from fbrag_cli.generation.llama.encoder import LlamaEmbedder
 from fbrag_cli.generation.llama.generator import LlamaGenerator
-from fbrag_cli.methods.r2ag.features import FEATURES, permuted
-from fbrag_cli.methods.r2ag.former import R2Former, load
 from fbrag_cli.methods.r2ag.method import list_messages
+from fbrag_cli.methods.relevance.features import FEATURES, permuted
+from fbrag_cli.methods.relevance.former import R2Former, load
 from fbrag_cli.retrieval import Retriever
 from fbrag_cli.training.r2ag.lists import PassageList, list_of
 from fbrag_cli.training.rows import GoldQuestion, Material, Passage, Pool, read_material

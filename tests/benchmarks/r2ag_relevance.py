@@ -31,8 +31,8 @@ from sample_languages import dense, embedder
 
 from fbrag_cli.evaluation.statistics import auc
 from fbrag_cli.methods.r2ag import method
-from fbrag_cli.methods.r2ag.features import FEATURES, RELEVANCE
-from fbrag_cli.methods.r2ag.former import R2Former, load
+from fbrag_cli.methods.relevance.features import FEATURES, RELEVANCE
+from fbrag_cli.methods.relevance.former import R2Former, load
 from fbrag_cli.retrieval import Retriever
 from fbrag_cli.training.r2ag.lists import PassageList, list_of
 from fbrag_cli.training.rows import Pool, read_material

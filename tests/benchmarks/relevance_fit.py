@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from fbrag_cli.methods.r2ag.features import FEATURES
+from fbrag_cli.methods.relevance.features import FEATURES
 from fbrag_cli.training.r2ag.fit import R2FormerNetwork, Sizes
 from fbrag_cli.training.r2ag.lists import PassageList
 

@@ -7,7 +7,7 @@
 5. The large model answers from the windows, best first.
 
 Without trained parts, or in a language that the scorer was not trained on, the retriever ranks chunks and windows, and all
-windows are taken.
+windows are taken. Then reduce="enough" takes as many as probably hold the answer, by the R2-Former that ships with fbrag.
 """
 
 from __future__ import annotations
@@ -39,6 +39,9 @@ if TYPE_CHECKING:
     Array = NDArray[np.float32]
 
 
+_ENOUGH = 0.5  # probability at which windows are enough without a trained detector
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FitRag(Method):
     """fit_rag: folder of the trained parts (`methods.fit_rag.parts`). rank_by, reduce: settings for ablations."""
@@ -52,8 +55,11 @@ class FitRag(Method):
     rank_by: Literal["sum", "has-answer", "llm-prefer", "retriever"] = knob(
         "sum", "label that ranks the chunks: the sum of both, or one of them", expert=True
     )
-    reduce: Literal["enough", "windows", "off"] = knob(
-        "enough", "a window of each chunk until there are enough, a window of each, or whole chunks", expert=True
+    reduce: Literal["enough", "windows", "off"] | None = knob(
+        None,
+        "a window of each chunk until there are enough, a window of each, or whole chunks",
+        varies="enough with a trained detector, else windows",
+        expert=True,
     )
     budget: int | None = knob(None, "maximum words of all windows or chunks", varies="no limit", minimum=1, metavar="N")
     self_knowledge: bool = knob(False, "answer without the document if the model probably knows the answer", expert=True)
@@ -166,8 +172,9 @@ class FitRag(Method):
         """Return a warning if trained parts are missing, which says what works without them."""
         if parts is None:
             what = "the retriever and the windows of fit-rag work; its scorer, recognizer, and detector are missing"
-            return (f"{what}, so all that is selected is read (to train them: fbrag train fit-rag --help)",)
-        if parts.detector is None and self.reduce == "enough":
+            read = "the estimate of relevance says what is enough" if self.reduce == "enough" else "all that is selected is read"
+            return (f"{what}, so {read} (to train them: fbrag train fit-rag --help)",)
+        if parts.detector is None and self.reduce in (None, "enough"):
             return (f"{self.fit_rag} has no detector, so a window of each selected chunk is read",)
         return ()
 
@@ -234,9 +241,12 @@ class FitRag(Method):
         representatives = tuple(windows[i] for i in ranked)
         # 4. one after the other
         own = None if labels is None else labels[ranked]
-        detector = parts.detector if parts is not None and self.reduce == "enough" else None
-        eligible = () if detector is None or own is None else search(own, detector)
-        taken = len(eligible) if detector and eligible and eligible[-1] >= detector.threshold else len(representatives)
+        eligible, threshold = tuple[float, ...](), 0.0
+        if self.reduce != "windows" and parts is not None and parts.detector is not None and own is not None:
+            eligible, threshold = search(own, parts.detector), parts.detector.threshold
+        elif self.reduce == "enough" and own is None:
+            eligible, threshold = _held(question, representatives, chunks, scores, tools), _ENOUGH
+        taken = len(eligible) if eligible and eligible[-1] >= threshold else len(representatives)
         return Reduction(
             windows=representatives,
             n_taken=within(representatives[:taken], self.budget),
@@ -244,6 +254,31 @@ class FitRag(Method):
             window_scores=tuple(map(float, values[ranked])),
             eligible=eligible,
         )
+
+
+def _held(
+    question: str, windows: Sequence[Passage], chunks: Sequence[Passage], scores: Scores, tools: Tools
+) -> tuple[float, ...]:
+    """Return the probability that the first window holds the answer, the first two, and so on, up to the first that is enough.
+
+    A window has the relevance of its chunk, and windows are taken for independent: 1 - (1 - p_1)(1 - p_2)... chunks: best first.
+    Raises FbragError `usage` for another retriever than the R2-Former's.
+    """
+    from fbrag_cli.methods.relevance.features import Scored, list_features
+    from fbrag_cli.methods.relevance.former import SHIPPED, load
+
+    former = tools.part(str(SHIPPED), lambda folder, _: load(folder))
+    former.check(tools.retriever)
+    listed = chunks[: former.max_list]
+    features = list_features(former.features, listed, tools.retriever, Scored(question, scores.backward))
+    relevance = dict(zip((chunk.position for chunk in listed), map(float, former.relevance(features)), strict=True))
+    found, lacking = list[float](), 1.0
+    for window in windows:
+        lacking *= 1 - relevance.get(window.position, 0.0)
+        found.append(1 - lacking)
+        if found[-1] >= _ENOUGH:
+            break
+    return tuple(found)
 
 
 def _reasoned(passages: Sequence[str], instructions: str | None) -> str:

@@ -5,7 +5,7 @@
 3. The R2-Former, a small Transformer, makes of them a row of the model's embedding space for each chunk (equations 2 and 3).
 4. The large model reads each chunk behind its row, best first, and answers. It stays as it is.
 
-The R2-Former in parts/ works with every model. It was trained without one, and gives each chunk a probability p to be relevant.
+The R2-Former of fbrag works with every model. It was trained without one, and gives each chunk a probability p to be relevant.
 The row of a chunk is (1 - p) e(" irrelevant") + p e(" relevant"), where e is the model's own embedding of a word.
 """
 
@@ -34,12 +34,11 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from fbrag_cli.methods.r2ag.former import R2Former
+    from fbrag_cli.methods.relevance.former import R2Former
 
     Array = NDArray[np.float32]
 
 
-_SHIPPED = Path(__file__).with_name("parts")
 _TRAIN = "train the parts: fbrag train r2ag --help"
 
 
@@ -59,7 +58,7 @@ class RetrievalInformation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class R2Ag(ChunkMethod):
-    """The settings. r2ag: folder of the trained parts (`methods.r2ag.former`), None for those that ship with fbrag."""
+    """The settings. r2ag: folder of the trained parts (`methods.relevance.former`), None for those that ship with fbrag."""
 
     name: ClassVar[str] = "r2ag"
     table_keys: ClassVar[tuple[str, ...]] = ("retrieval_information",)
@@ -70,7 +69,7 @@ class R2Ag(ChunkMethod):
 
     def described(self) -> dict[str, Any]:
         """Return the settings, with the content of the folder in place of its path."""
-        from fbrag_cli.methods.r2ag.former import R2AG
+        from fbrag_cli.methods.relevance.former import R2AG
 
         return {**ChunkMethod.described(self), "r2ag": R2AG.described(self._folder())}
 
@@ -112,13 +111,15 @@ class R2Ag(ChunkMethod):
         return former.adapter
 
     def check(self) -> None:
-        from fbrag_cli.methods.r2ag.former import R2AG
+        from fbrag_cli.methods.relevance.former import R2AG
 
         R2AG.read(Path(self._folder()), bool)
 
     def _folder(self) -> str:
         """Return the folder of the parts."""
-        return self.r2ag or str(_SHIPPED)
+        from fbrag_cli.methods.relevance.former import SHIPPED
+
+        return self.r2ag or str(SHIPPED)
 
     def _former(self, tools: Tools) -> R2Former:
         former = tools.part(self._folder(), _load)
@@ -132,7 +133,7 @@ class R2Ag(ChunkMethod):
 
 
 def _load(folder: Path, _: OpenScorer) -> R2Former:
-    from fbrag_cli.methods.r2ag.former import load
+    from fbrag_cli.methods.relevance.former import load
 
     return load(folder)
 
@@ -141,7 +142,7 @@ def _information(
     question: str, chunks: Sequence[Passage], backward: Array, former: R2Former, tools: Tools
 ) -> RetrievalInformation | None:
     """Return the features, the relevance and the rows of a list; None for one chunk alone, which is near to no other."""
-    from fbrag_cli.methods.r2ag.features import Scored, list_features, permuted
+    from fbrag_cli.methods.relevance.features import Scored, list_features, permuted
 
     if len(chunks) < 2:
         return None

@@ -227,7 +227,7 @@ def _key(lists: Sequence[TokenizedList], settings: R2agTraining) -> str:
     return sha256(repr(inputs).encode()).hexdigest()
 
 
-# -- the network: the forward pass of `methods.r2ag.former` ------------------------------------------------------------------
+# -- the network: the forward pass of `methods.relevance.former` -------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

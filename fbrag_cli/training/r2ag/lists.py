@@ -9,7 +9,7 @@ from random import Random
 import numpy as np
 from numpy.typing import NDArray
 
-from fbrag_cli.methods.r2ag.features import FEATURES, Scored, list_features, permuted
+from fbrag_cli.methods.relevance.features import FEATURES, Scored, list_features, permuted
 from fbrag_cli.retrieval import Retriever
 from fbrag_cli.retrieval.ranking import best
 from fbrag_cli.training.rows import GoldQuestion, Pool

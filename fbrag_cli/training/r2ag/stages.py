@@ -16,9 +16,9 @@ import numpy as np
 from fbrag_cli.errors import FbragError
 from fbrag_cli.evaluation.statistics import auc
 from fbrag_cli.generation.generator import InputEmbeddings
-from fbrag_cli.methods.r2ag.features import FEATURES, RELEVANCE
-from fbrag_cli.methods.r2ag.former import ADAPTER, R2AG
 from fbrag_cli.methods.r2ag.method import list_messages, list_words
+from fbrag_cli.methods.relevance.features import FEATURES, RELEVANCE
+from fbrag_cli.methods.relevance.former import ADAPTER, R2AG
 from fbrag_cli.progress import Listener
 from fbrag_cli.retrieval import Retriever
 from fbrag_cli.text.printable import plural

@@ -15,11 +15,13 @@ from fbrag_cli.errors import FbragError
 from fbrag_cli.methods.fit_rag.method import FitRag
 from fbrag_cli.methods.fit_rag.parts import Detector, FitRagParts, Recognizer, features
 from fbrag_cli.methods.fit_rag.windows import Reduction, sliding_windows
+from fbrag_cli.methods.relevance.former import SHIPPED, load
 from fbrag_cli.render.as_json import explanation
 from fbrag_cli.render.explain_text import table
 from fbrag_cli.render.html import page
 from fbrag_cli.render.tables import lines_of, own_tables
 from fbrag_cli.trace import Trace
+from tests.conftest import INQUIRY
 from tests.methods.scripted import Scripted, retrieved, tools
 
 QUESTION = "Who forged the anchor of the brig?"
@@ -236,6 +238,18 @@ def test_the_run_says_which_parts_are_missing(method: FitRag, made: FitRagParts 
     warnings = run(corpus_of(TEXTS), method, made).warnings
     assert len(warnings) == bool(said)
     assert all(said in each for each in warnings)
+
+
+def test_without_parts_the_relevance_of_the_list_says_what_is_enough() -> None:
+    inquiry = Document.of("d", "d", Extracted(Content(INQUIRY.read_text("utf-8")), "text/plain"))
+    given = tools(build_corpus([inquiry], 100), part=load(SHIPPED))
+    trace = retrieved(FitRag(reduce="enough"), "Where was the Garefowl built?", given)
+    assert "Osterwick" in trace.context[0].text
+    assert len(trace.context) == 1
+    assert reduction(trace).eligible[-1] >= 0.5
+    assert "the estimate of relevance says what is enough" in trace.warnings[-1]
+    vague = retrieved(FitRag(reduce="enough"), "How old is it?", given)
+    assert 1 < len(vague.context) < len(retrieved(FitRag(), "How old is it?", given).context) == 10
 
 
 def test_by_the_paper_the_model_writes_a_passage_where_it_does_not_read_the_document() -> None:

@@ -17,9 +17,8 @@ from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.generator import Blend, InputEmbeddings, Message, ModelInfo, Row
 from fbrag_cli.methods.method import Tools
 from fbrag_cli.methods.prompts import Templates
-from fbrag_cli.methods.r2ag.former import R2Former, load
-from fbrag_cli.methods.r2ag.method import _SHIPPED as SHIPPED
 from fbrag_cli.methods.r2ag.method import R2Ag, RetrievalInformation, list_words
+from fbrag_cli.methods.relevance.former import SHIPPED, R2Former, load
 from fbrag_cli.render.as_json import explanation
 from fbrag_cli.render.explain_text import table
 from fbrag_cli.retrieval.bm25 import BM25

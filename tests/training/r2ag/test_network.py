@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from fbrag_cli.methods.r2ag.former import R2Former
+from fbrag_cli.methods.relevance.former import R2Former
 from tests.conftest import needs
 
 torch = needs("torch")

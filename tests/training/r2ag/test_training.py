@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from fbrag_cli.errors import FbragError
-from fbrag_cli.methods.r2ag.features import permuted
-from fbrag_cli.methods.r2ag.former import load
+from fbrag_cli.methods.relevance.features import permuted
+from fbrag_cli.methods.relevance.former import load
 from fbrag_cli.training.r2ag.lists import LONGEST, LONGEST_ANSWER, SHORTEST, PassageList, list_of
 from fbrag_cli.training.rows import GoldQuestion, Material, Passage, Pool, read_material
 from tests.conftest import Run, needs

@@ -14,7 +14,7 @@ import numpy as np
 
 from fbrag_cli.errors import FbragError
 from fbrag_cli.methods.parts import PartsFormat, is_count, is_files, is_number, is_texts, read_tensors, refuse
-from fbrag_cli.methods.r2ag.features import FEATURES
+from fbrag_cli.methods.relevance.features import FEATURES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float32]
 
+#: The folder of the part that ships with fbrag: of any model, for BM25.
+SHIPPED = Path(__file__).with_name("parts")
 #: LoRA of the language model, where it was trained.
 ADAPTER = "lora.gguf"
 R2AG = PartsFormat("R2AG", "fbrag.r2ag/1", "r2ag.json", "r2ag.safetensors")

@@ -13,7 +13,7 @@ from rank_bm25 import BM25Okapi
 
 from fbrag_cli.corpus import Corpus, build_corpus
 from fbrag_cli.documents.document import Content, Document, Extracted
-from fbrag_cli.methods.r2ag.features import FEATURES, Scored, list_features
+from fbrag_cli.methods.relevance.features import FEATURES, Scored, list_features
 from fbrag_cli.retrieval import Retriever
 from fbrag_cli.retrieval.bm25 import BM25
 from fbrag_cli.retrieval.dense import Dense

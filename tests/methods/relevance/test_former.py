@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from safetensors.numpy import load_file, save_file
 
 from fbrag_cli.errors import FbragError
-from fbrag_cli.methods.r2ag.former import R2AG, R2Former, load, shapes
+from fbrag_cli.methods.relevance.former import R2AG, R2Former, load, shapes
 from fbrag_cli.retrieval.bm25 import BM25
 from fbrag_cli.retrieval.dense import Dense
 from fbrag_cli.storage.files import sha256_of
