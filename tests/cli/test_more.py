@@ -71,17 +71,15 @@ def test_what_was_read_and_as_much_again_with_the_same_samples(fbrag: Run, smoll
 def test_the_hint_leads_on_until_all_is_read(fbrag: Run, lamps: Path, declining: str) -> None:
     asked: tuple[object, ...] = ("ask", lamps, ASKED, "--method", "order-preserving", "--select", 1)
     asked = (*asked, "--chunk-words", 40, "--large", declining)
-    numbers = []
-    for _ in range(2):
-        done = fbrag(*asked)
-        assert done.returncode == 1
-        numbers.append(done.stdout.count("added by --more: "))
-        last = done.stderr.splitlines()[-1]
-        assert last.startswith(f"{HINT}fbrag ask --more ")
+    numbers, everything = [], fbrag(*asked)
+    while (last := everything.stderr.splitlines()[-1]).startswith(f"{HINT}fbrag ask --more "):
+        numbers.append(everything.stdout.count("added by --more: "))
         asked = tuple(shlex.split(last.removeprefix(HINT))[1:])
-    everything = fbrag(*asked)
-    assert [*numbers, everything.stdout.count("added by --more: ")] == [0, 1, 1]
-    assert "hint" not in everything.stderr
+        everything = fbrag(*asked)
+        assert everything.returncode == 1
+    assert numbers == [0, *[1] * (len(numbers) - 1)]
+    assert len(numbers) > 3, "chunks without a word of the question are read too, as in the paper"
+    assert everything.stdout.count("added by --more: ") == 1
     beyond = fbrag("ask", "--more", *asked[1:])
     assert sorted(re.findall(r"\d+", beyond.stdout)) == sorted(re.findall(r"\d+", everything.stdout))
     assert "added by" not in beyond.stdout

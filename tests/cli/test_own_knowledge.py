@@ -52,7 +52,7 @@ def test_an_answer_from_own_knowledge_says_so_and_has_no_sources(fbrag_cached: R
     assert fbrag_cached(*asked, "-f", "md").stdout == f"{said}\n\n{NOTE}\n"
     assert fbrag_cached(*asked, "-qa").stdout == f"{answer['answer']}\n"
     page = (tmp_path / "page.html").read_text("utf-8").replace("&#39;", "'")
-    assert "from the model's own knowledge, not from the document" in page.partition("</section>")[0]
+    assert "From the model's own knowledge, not from the document" in page.partition("</section>")[0]
     assert 'id="sources"' not in page
     assert 'id="source-1"' not in page
 

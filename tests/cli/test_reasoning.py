@@ -38,7 +38,7 @@ def test_the_answer_holds_no_thought_and_the_cost_is_said(fbrag: Run, log: Path,
     assert "hm" not in done.stdout
     (warning,) = (line for line in done.stderr.splitlines() if line.startswith("warning:"))
     assert warning.startswith("warning: thinker ignored the request not to reason: 254 reasoning tokens discarded")
-    assert "254 of thought" in done.stderr.splitlines()[-2]
+    assert "254 for reasoning" in done.stderr.splitlines()[-2]
     again = fbrag("ask", log, QUESTION, "--json", *both)
     told = json.loads(again.stdout)
     stages = {stage["name"]: stage for stage in told["stages"]}

@@ -104,7 +104,7 @@ def test_all_sources_have_their_lines_where_they_are_asked_for_and_only_the_cite
     screen = ask(100, "--sources", "all")
     heads = [line for line in screen.lines() if line.startswith("[")]
     assert heads == [f"[{n}] report {n}.txt:1" for n in range(1, 6)]
-    assert screen.raw.count("Nobody slept at inn ") == 4
+    assert " ".join(screen.lines()).count("Nobody slept at inn ") == 4
     assert screen.styles_of("Nobody slept") == {""}
     assert "Sources" not in " ".join(ask(100, "--sources", "none").lines())
 
