@@ -17,7 +17,7 @@ from fbrag_cli.generation.server.client import Endpoint, Timeouts
 from fbrag_cli.methods.r2ag.method import list_words
 from fbrag_cli.storage.files import sha256_of
 from tests.hostile import MADE, NAMES, PRECIOUS, STRANGE, changed
-from tests.methods.r2ag.test_former import TENSORS, write
+from tests.methods.relevance.test_former import TENSORS, write
 from tests.servers import Handler, Loopback, status, stream
 from tests.test_hostile import Ended, Here, here
 
