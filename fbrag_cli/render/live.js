@@ -679,16 +679,23 @@ function whereabouts() {
   return { turn, ids: reader.ids, ...reader.anchor(), talk: $("talk").scrollTop, page: scrollY, link };
 }
 
-/** Go somewhere, so that the back button comes back. @param {() => unknown} go */
-async function visit(go) {
-  history.replaceState(whereabouts(), "");
-  history.pushState(null, "");
-  try {
-    await go();
+/** @type {Promise<unknown>} of the latest move */
+let moving = Promise.resolve();
+
+/** Move after the moves before, so that the latest one stands. @param {() => Promise<unknown>} go */
+function move(go) {
+  moving = moving.catch(() => {}).then(go);
+  moving.catch(unlessGone);
+}
+
+/** Go somewhere, so that the back button comes back. @param {() => Promise<unknown>} go */
+function visit(go) {
+  move(async () => {
     history.replaceState(whereabouts(), "");
-  } catch (error) {
-    unlessGone(error);
-  }
+    history.pushState(null, "");
+    await go();
+    if (!history.state) history.replaceState(whereabouts(), ""); // else the person has gone back meanwhile
+  });
 }
 
 /** @param {PopStateEvent} event */
@@ -807,7 +814,7 @@ function start() {
   addEventListener("drop", dragged);
   addEventListener("keydown", pressed);
   addEventListener("click", follow);
-  addEventListener("popstate", (event) => comeBack(event).catch(unlessGone));
+  addEventListener("popstate", (event) => move(() => comeBack(event)));
   turns.restore();
 }
 

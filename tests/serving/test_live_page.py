@@ -543,6 +543,15 @@ def test_a_phone_goes_from_a_card_down_to_the_sentence_and_back(chromium: Chrome
     until(chromium, "scrollY > 2000")
     chromium.back()
     until(chromium, "scrollY < 400")
+    click(chromium, ".turn .sources a")
+    until(chromium, f"scrollY > 2000 && {IN_VIEW}")
+    click(chromium, ".back")
+    until(chromium, "scrollY < 400")
+    frames = "requestAnimationFrame(() => requestAnimationFrame(() => requestAnimationFrame(() => { window.still = true; })))"
+    twice = f"const again = () => {{ history.back(); addEventListener('popstate', () => {frames}, {{once: true}}); }};"
+    chromium.execute_script(f"{twice} addEventListener('popstate', again, {{once: true}}); history.back()")
+    until(chromium, "window.still")
+    assert measured(chromium, "scrollY") < 400, "the first of two steps back ended last"
 
 
 def test_the_keyboard_alone_is_enough(chromium: Chrome, log: Served) -> None:
