@@ -34,8 +34,10 @@ FBRAG = [sys.executable, "-m", "fbrag_cli"]
 SHORT = (
     "The barque Garefowl was built at Osterwick in 1871 for the timber trade.\n\nTamsin Vale kept the lighthouse until 1894.\n"
 )
-ASK = "-v ask DOCUMENT QUESTION --small MODEL --large MODEL --refresh LENGTH"
+ASK = "-v ask DOCUMENT QUESTION --small MODEL --large MODEL --refresh LENGTH SAMPLES"
 NO_GPU = {"VK_DRIVER_FILES": "/none", "CUDA_VISIBLE_DEVICES": ""}
+
+BATCH = "-v batch HERE/one.txt HERE/two.txt -Q HERE/questions.txt --small MODEL --large MODEL LENGTH SAMPLES"
 
 #: Commands, and variables that they run with. DEVICE stands for the name of the first GPU, HERE for a new folder.
 COMMANDS: dict[str, tuple[str, dict[str, str]]] = {
@@ -50,9 +52,9 @@ COMMANDS: dict[str, tuple[str, dict[str, str]]] = {
     "ask, one device": (f"{ASK} -s device=DEVICE", {}),
     "ask, no such device": (f"{ASK} -s device=nothing", {}),
     "ask, shares": (f"{ASK} -s tensor-split=1", {}),
-    "ask --method r2ag": (f"{ASK} --method r2ag", {}),
-    "batch --parallel 2": ("-v batch HERE/one.txt HERE/two.txt -q QUESTION --small MODEL --large MODEL --parallel 2 LENGTH", {}),
-    "chat": ("-v chat DOCUMENT --small MODEL --large MODEL LENGTH", {}),
+    "ask --method r2ag": (ASK.replace("SAMPLES", "--method r2ag"), {}),
+    "batch --parallel 2": (f"{BATCH} --parallel 2", {}),
+    "chat": ("-v chat DOCUMENT --small MODEL --large MODEL LENGTH SAMPLES", {}),
     "bench": ("bench --small MODEL --large MODEL --tokens 256 --repeat 1", {}),
     "ask, no driver": (ASK, NO_GPU),
     "ask --gpu require, no driver": (f"{ASK} --gpu require", NO_GPU),
@@ -65,9 +67,8 @@ COMMANDS: dict[str, tuple[str, dict[str, str]]] = {
 
 def run(command: str, variables: dict[str, str], told: dict[str, str], limit: float) -> dict[str, Any]:
     """Run a command of fbrag and return its row. told: the meaning of its capitals. limit: seconds after which it is stopped."""
-    words = [
-        re.sub("|".join(told), lambda found: told[found[0]], word) for word in command.replace("LENGTH", told["LENGTH"]).split()
-    ]
+    lengths = command.replace("LENGTH", told["LENGTH"]).replace("SAMPLES", told["SAMPLES"])  # several words each
+    words = [re.sub("|".join(told), lambda found: told[found[0]], word) for word in lengths.split()]
     begun = perf_counter()
     try:
         done = subprocess.run(
@@ -140,11 +141,13 @@ def main() -> None:
     rows = {row["name"]: row for row in map(json.loads, lines)}
     with tempfile.TemporaryDirectory() as here, given.output.open("a") as file:
         text = SHORT if given.short else DOCUMENT.read_text("utf-8")[:6000]
+        (Path(here) / "questions.txt").write_text(f"{QUESTION}\n", "utf-8")
         for name in ("one.txt", "two.txt"):
             (Path(here) / name).write_text(f"{name}\n\n{text}", "utf-8")
         told = {"QUESTION": QUESTION, "MODEL": given.model, "HERE": here, "DEVICE": found[0].name if found else "none"}
         told["DOCUMENT"] = f"{here}/one.txt" if given.short else str(DOCUMENT)
-        told["LENGTH"] = "--samples 2 -s forward-tokens=12 --max-tokens 12" if given.short else ""
+        told["LENGTH"] = "--max-tokens 12" if given.short else ""
+        told["SAMPLES"] = "--samples 2 -s forward-tokens=12" if given.short else ""
         for name in [*COMMANDS, "samples"]:
             if name in rows or (given.only and name not in given.only.split(",")):
                 continue

@@ -9,9 +9,10 @@
 The questions are the last 320 of ../shared/train/nq.jsonl.gz, which train nothing, or those of a set in ../shared/bench. Each has
 a list: its best passages as they come, best first, by BM25 or by the embedding model in --embedder. They are of all 1,600
 passages, in a set of the question's own document. Systems: "plain", the prompt without rows; "gold", the same with the evidence
-of the list alone, which says how much there is to win; "told", with the relevance in words; and each of --parts,
-folders of `fbrag train r2ag`, and "NAME permuted", the same parts with the features of other passages of the list: what is lost
-then, features had given. Right: a gold answer stands in the first line of the reply, as whole words; F1: of that line's words.
+of the list alone, which says how much there is to win; "told", with the relevance in words; "once", the part that ships; each of
+--parts, folders of `fbrag train r2ag`; "NAME permuted", the same parts with the features of other passages of the list: what is
+lost then, features had given; and "NAME words", with a word for each row that lies between two words. Right: a gold answer stands
+in the first line of the reply, as whole words; F1: of that line's words.
 `loss` prints the difference of the loss of the answer between two trainings, paired, for checking lists that both have.
 `latency` prints how long the first token takes with the rows of a folder, as a ratio of the prompt without them.
 `compare` prints the share that is right and F1, with the paired differences to --from and their 95 % bootstrap intervals, tokens
@@ -39,15 +40,15 @@ from fbrag_cli.evaluation.metrics import f1, words
 from fbrag_cli.generation.generator import InputEmbeddings, Message, Sampling
 from fbrag_cli.generation.llama.encoder import LlamaEmbedder
 from fbrag_cli.generation.llama.generator import LlamaGenerator
-from fbrag_cli.methods.r2ag.method import list_messages
+from fbrag_cli.methods.r2ag.method import list_messages, list_rows
 from fbrag_cli.methods.relevance.features import FEATURES, permuted
-from fbrag_cli.methods.relevance.former import R2Former, load
+from fbrag_cli.methods.relevance.former import SHIPPED, R2Former, load
 from fbrag_cli.retrieval import Retriever
 from fbrag_cli.training.r2ag.lists import PassageList, list_of
 from fbrag_cli.training.rows import GoldQuestion, Material, Passage, Pool, read_material
 
 NQ = BENCH.parent / "train" / "nq.jsonl.gz"
-PERMUTED = " permuted"
+PERMUTED, WORDS = " permuted", " words"
 NUMBERED = re.compile(r"^Passage \d+:\n", re.MULTILINE)
 REPLY, FIRST_TOKEN = Sampling(64, temperature=0), Sampling(1, temperature=0)  # greedy, as in the paper
 
@@ -60,11 +61,15 @@ def turns_of(name: str, found: PassageList, former: R2Former | None) -> tuple[Me
         (marked,) = list_messages(found.passages, found.question, [InputEmbeddings.of(row[None, :1]) for row in found.features])
         parts = [f" {part.vectors[0, 0]:.2f}" if isinstance(part, InputEmbeddings) else part for part in marked.parts]
         return (Message.of("user", parts),)
-    if former is None or not former.makes_rows:
+    if former is None:
         return list_messages(found.passages, found.question, None)
     others = former.control == "shuffled" or name.endswith(PERMUTED)
-    features = permuted(found.features, found.question) if others else found.features
-    return list_messages(found.passages, found.question, [InputEmbeddings.of(row[None]) for row in former.rows(features)])
+    turns = list_messages(
+        found.passages,
+        found.question,
+        list_rows(former, permuted(found.features, found.question) if others else found.features),
+    )
+    return tuple(each.blended(lambda blend: blend.word) for each in turns) if name.endswith(WORDS) else turns
 
 
 def material_of(name: str) -> Material:
@@ -104,8 +109,9 @@ def answer(out: Path, options: argparse.Namespace) -> None:
 
 def systems(parts: Sequence[str], wanted: Sequence[str] | None) -> Iterator[tuple[str, str]]:
     """Yield the name of each system that is wanted, None for all, and the folder of its parts or ""."""
-    of_others = [each.replace("=", f"{PERMUTED}=", 1) for each in parts]
-    for each in ("plain", "gold", "told", *parts, *of_others):
+    parts = [f"once={SHIPPED}", *parts]
+    others = [each.replace("=", f"{kind}=", 1) for kind in (PERMUTED, WORDS) for each in parts]
+    for each in ("plain", "gold", "told", *parts, *others):
         name, _, folder = each.partition("=")
         if wanted is None or name in wanted:
             yield name, folder

@@ -149,13 +149,16 @@ def _information(
     features = list_features(former.features, chunks, tools.retriever, Scored(question, backward))
     if former.control == "shuffled":
         features = permuted(features, question)
-    relevance = former.relevance(features)
-    rows: Sequence[Row] | None = None
+    return RetrievalInformation(
+        names=former.features, features=features, relevance=former.relevance(features), rows=list_rows(former, features)
+    )
+
+
+def list_rows(former: R2Former, features: Array) -> Sequence[Row] | None:
+    """Return the row of each chunk; None for parts that make none. features: of the list, float32 (n, n_features)."""
     if former.makes_rows:
-        rows = [InputEmbeddings.of(row[None]) for row in former.rows(features)]
-    elif former.model is None:
-        rows = [_anchored(round(float(p), 3)) for p in relevance]
-    return RetrievalInformation(names=former.features, features=features, relevance=relevance, rows=rows)
+        return [InputEmbeddings.of(row[None]) for row in former.rows(features)]
+    return [_anchored(round(float(p), 3)) for p in former.relevance(features)] if former.model is None else None
 
 
 def _anchored(p: float) -> Blend:
