@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+#: Bytes of GPU memory that the weights leave free, for the KV cells of a prompt and llama.cpp's buffers.
+GPU_RESERVE = 2_000_000_000
+
 
 @dataclass(frozen=True, slots=True)
 class Device:

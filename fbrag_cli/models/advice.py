@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fbrag_cli.errors import FbragError
+from fbrag_cli.generation.placement import GPU_RESERVE
 from fbrag_cli.limits import total_memory
 from fbrag_cli.models.catalog import Catalog, ModelEntry, Pair
 from fbrag_cli.text.printable import byte_size
@@ -20,7 +21,6 @@ _LARGE_TOKENS, _LARGE_SEQUENCES = 6_000, 5
 _KV_BYTES = 131_072  # per token, for a model whose size is unknown: that of Llama 3 8B
 _BUFFERS = 500_000_000  # bytes for the program and llama.cpp's buffers
 _FOR_OTHERS = 2_500_000_000  # bytes of main memory kept free for the system and other programs
-_GPU_RESERVE = 2_000_000_000  # bytes in addition to the weights: with these free, `layers_for_gpu` puts all layers on a GPU
 
 # On a CPU the time of a question is proportional to the bytes of weights that each token passes: 0.4 of it for the small model,
 # 0.6 for the large one. If one model serves as both, it reads 1,245 tokens to answer; a second model reads 2,075, because it has
@@ -58,7 +58,7 @@ class Machine:
 
         weights: bytes of the weights of the model loaded last, plus all memory used by models loaded before it.
         """
-        return weights <= self.gpu_memory - _GPU_RESERVE
+        return weights <= self.gpu_memory - GPU_RESERVE
 
 
 def this_machine() -> Machine:

@@ -19,7 +19,7 @@ from typing import Any
 
 from fbrag_cli.errors import FbragError, lacking
 from fbrag_cli.generation.build import not_loaded
-from fbrag_cli.generation.placement import WHERE_IT_FITS, Device, Placement
+from fbrag_cli.generation.placement import GPU_RESERVE, WHERE_IT_FITS, Device, Placement
 from fbrag_cli.limits import of_container
 from fbrag_cli.text.printable import printable
 
@@ -27,8 +27,6 @@ try:
     import llama_cpp as llama_cpp
 except (ImportError, AttributeError, OSError, RuntimeError) as error:  # llama_cpp fails in several ways
     raise lacking(error) or not_loaded(error) from error
-
-_GPU_RESERVE = 2_000_000_000  # bytes of GPU memory kept free for KV cells and llama.cpp's buffers
 
 
 class NativeLog:
@@ -113,15 +111,13 @@ def free_gpu_memory(placement: Placement = WHERE_IT_FITS) -> int:
 
 def layers_for_gpu(path: Path, placement: Placement, n_layers: int) -> int:
     """Return the number of layers to place on GPUs, -1 for all: the number in `placement`, else all if they fit, else those that
-    fit.
-
-    2 GB of GPU memory are kept free for the KV cells of a prompt.
+    fit beside `GPU_RESERVE`.
     """
     if not any(map(placement.may_use, gpus())):
         return 0
     if placement.gpu_layers is not None:
         return placement.gpu_layers
-    room, size = free_gpu_memory(placement) - _GPU_RESERVE, path.stat().st_size
+    room, size = free_gpu_memory(placement) - GPU_RESERVE, path.stat().st_size
     if size <= room:
         return -1
     return max(0, int(n_layers * room / size))
