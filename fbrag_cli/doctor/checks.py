@@ -127,7 +127,7 @@ def backend(report: Mapping[str, Any], situation: DoctorInput, nvidia: bool) -> 
 
     nvidia: whether the machine has an NVIDIA GPU.
     """
-    version, backends, needed = report["version"], _backends(report), requirement("llama-cpp-python")
+    version, backends, needed = report["version"], report["backends"], requirement("llama-cpp-python")
     found = f"llama-cpp-python {version}, built for {', '.join(backends)}"
     if "==" in needed and needed != f"llama-cpp-python=={version}":
         return Check("llama.cpp", "warn", f"{found}; fbrag needs {needed}", install(situation.environ))
@@ -147,8 +147,7 @@ def devices(report: Mapping[str, Any], situation: DoctorInput, nvidia: bool) -> 
     if not situation.probe_gpu:
         return Check("devices", "ok", f"{found}; GPU check skipped (--no-gpu-probe)")
     driver = f"; NVIDIA driver {version}" if (version := nvidia_driver()) else ""
-    built_for_gpu = _backends(report) != ["CPU"]
-    if not built_for_gpu or any(device["is_gpu"] for device in report["devices"]):
+    if report["backends"] == ["CPU"] or any(device["is_gpu"] for device in report["devices"]):
         return Check("devices", "ok", found + driver)
     hidden = situation.environ.get("CUDA_VISIBLE_DEVICES")
     if hidden in ("", "-1"):
@@ -180,11 +179,6 @@ def cpu_flags() -> set[str]:
     except OSError:
         return set()
     return set(found[1].split()) if found else set()
-
-
-def _backends(report: Mapping[str, Any]) -> list[str]:
-    named = re.findall(r"(\w+) : ", report["system_info"]) + [re.sub(r"\d+$", "", d["name"]) for d in report["devices"]]
-    return list(dict.fromkeys(named)) or ["CPU"]
 
 
 # -- the models --------------------------------------------------------------------------------------------------------------

@@ -86,6 +86,7 @@ def _backend() -> dict[str, Any]:
     return {
         "version": machine.version(),
         "system_info": machine.system_info(),
+        "backends": machine.backends(),
         "devices": [
             {
                 "name": device.name,

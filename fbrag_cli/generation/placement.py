@@ -41,7 +41,7 @@ ON_THE_CPU = Placement(devices=())
 
 @dataclass(frozen=True, slots=True)
 class Gpus:
-    """The GPUs that llama.cpp finds. built_for_gpu: whether the build supports GPUs."""
+    """The GPUs that llama.cpp finds. backends: those of the build that are for GPUs, such as ("CUDA",); None if unknown."""
 
     found: tuple[Device, ...] = ()
-    built_for_gpu: bool = True
+    backends: tuple[str, ...] | None = None

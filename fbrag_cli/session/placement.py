@@ -33,16 +33,14 @@ def check_gpu(settings: ModelSettings, models: Sequence[str], progress: Progress
     those = gpus_here(bool(own and named)) if settings.gpu != "off" else Gpus()
     found = [gpu.name for gpu in those.found]
     build = partial(install, os.environ, CMAKE_ARGS="-DGGML_CUDA=on")
+    built = f"built for {' and '.join(those.backends)}" if those.backends else "built without GPU support"
     if settings.gpu == "require" and not found and own:
-        raise FbragError(
-            "gpu_unavailable",
-            "--gpu require: no GPU found (llama.cpp may be built without GPU support)",
-            f"{build()} && fbrag doctor",
-        )
-    if settings.gpu == "auto" and not those.built_for_gpu and has_nvidia(os.environ) and own:
-        idle = "found an NVIDIA GPU, but llama.cpp was built without CUDA: running on the CPU (--gpu off hides this)"
+        hint = "check the GPU's driver (fbrag doctor), or use --gpu auto" if those.backends else f"{build()} && fbrag doctor"
+        raise FbragError("gpu_unavailable", f"--gpu require: no GPU found (llama.cpp was {built})", hint)
+    if settings.gpu == "auto" and not found and those.backends is not None and has_nvidia(os.environ) and own:
+        idle = f"llama.cpp ({built}) cannot use the NVIDIA GPU: running on the CPU (--gpu off hides this)"
         progress(Event("load", "warning", text=idle))
-        progress(Event("load", "hint", text=build()))
+        progress(Event("load", "hint", text="fbrag doctor" if those.backends else build()))
     _check_devices(settings, found)
     here = bool(found) or (not own and settings.gpu != "off" and has_nvidia(os.environ))
     return here or len(elsewhere) == len(models)
@@ -51,12 +49,12 @@ def check_gpu(settings: ModelSettings, models: Sequence[str], progress: Progress
 def gpus_here(needed: bool) -> Gpus:
     """Return the GPUs that llama.cpp finds. If it does not load there are none, or with `needed`, its error is raised."""
     try:
-        from fbrag_cli.generation.llama.machine import built_for_gpu, gpus
+        from fbrag_cli.generation.llama.machine import gpu_backends, gpus
     except FbragError:
         if needed:
             raise
         return Gpus()
-    return Gpus(gpus(), built_for_gpu())
+    return Gpus(gpus(), gpu_backends())
 
 
 def _check_devices(settings: ModelSettings, found: Sequence[str]) -> None:

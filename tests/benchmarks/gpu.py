@@ -37,7 +37,7 @@ SHORT = (
 ASK = "-v ask DOCUMENT QUESTION --small MODEL --large MODEL --refresh LENGTH SAMPLES"
 NO_GPU = {"VK_DRIVER_FILES": "/none", "CUDA_VISIBLE_DEVICES": ""}
 
-BATCH = "-v batch HERE/one.txt HERE/two.txt -Q HERE/questions.txt --small MODEL --large MODEL LENGTH SAMPLES"
+BATCH = "-v batch HERE/one.txt HERE/two.txt -Q HERE/questions.txt --small MODEL --large MODEL --refresh LENGTH SAMPLES"
 
 #: Commands, and variables that they run with. DEVICE stands for the name of the first GPU, HERE for a new folder.
 COMMANDS: dict[str, tuple[str, dict[str, str]]] = {
@@ -60,7 +60,7 @@ COMMANDS: dict[str, tuple[str, dict[str, str]]] = {
     "ask --gpu require, no driver": (f"{ASK} --gpu require", NO_GPU),
     "doctor, no driver": ("doctor --offline", NO_GPU),
     "ask, small buffers": (ASK, {"GGML_VK_FORCE_MAX_ALLOCATION_SIZE": "20000000"}),
-    "ask, large context": (f"{ASK} -s ctx=8k --more", {}),
+    "ask, large context": (f"{ASK} -s ctx=8192 --more", {}),
     "doctor": ("doctor --offline", {}),
 }
 

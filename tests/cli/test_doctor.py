@@ -146,7 +146,8 @@ def test_nothing_in_the_current_folder_runs_in_the_child(tmp_path: Path, monkeyp
 
 def report(**changed: Any) -> dict[str, Any]:
     cpu = {"name": "CPU", "description": "EPYC", "is_gpu": False, "free_bytes": 8e9, "total_bytes": 16e9}
-    plain = {"version": "0.3.36", "system_info": "CPU : SSE3 = 1 | AVX2 = 1 | AVX512 = 1 | ", "devices": [cpu]}
+    used = "CPU : SSE3 = 1 | AVX2 = 1 | AVX512 = 1 | "
+    plain = {"version": "0.3.36", "system_info": used, "backends": ["CPU"], "devices": [cpu]}
     return plain | changed
 
 
@@ -166,14 +167,14 @@ def test_a_cpu_build_on_a_machine_with_an_nvidia_gpu(fbrag: Run, tmp_path: Path,
 
 
 def test_devices(situation: DoctorInput) -> None:
-    cuda = report(system_info="CUDA : ARCHS = 900 | CPU : AVX2 = 1 | ", devices=[CUDA, *report()["devices"]])
+    cuda = report(backends=["CUDA", "CPU"], devices=[CUDA, *report()["devices"]])
     assert checks.backend(cuda, situation, nvidia=True) == Check(
         "llama.cpp", "ok", "llama-cpp-python 0.3.36, built for CUDA, CPU"
     )
     found = checks.devices(cuda, situation, nvidia=True)
     assert found.status == "ok"
     assert "CUDA0: NVIDIA H200, 139.0 GB of 141.0 GB free" in found.finding
-    blind = report(system_info="CUDA : ARCHS = 900 | CPU : AVX2 = 1 | ")
+    blind = report(backends=["CPU", "CUDA"])
     assert checks.devices(blind, situation, nvidia=True).status == "warn"
     assert checks.devices(blind, replace(situation, probe_gpu=False), nvidia=True).status == "ok"
     hidden = replace(situation, environ={"CUDA_VISIBLE_DEVICES": ""})

@@ -217,9 +217,9 @@ def test_quiet_twice_says_nothing_at_all(fbrag: Run, files: Path) -> None:
 
 
 def test_a_gpu_that_lies_idle_is_a_warning_each_time(fbrag: Run, files: Path, tmp_path: Path) -> None:
-    from fbrag_cli.generation.llama.machine import built_for_gpu
+    from fbrag_cli.generation.llama.machine import gpu_backends
 
-    if built_for_gpu():
+    if gpu_backends():
         pytest.skip("this build of llama.cpp can use a GPU")
     driver = tmp_path / "driver" / "nvidia-smi"  # what shows that there is one
     driver.parent.mkdir()
@@ -227,7 +227,7 @@ def test_a_gpu_that_lies_idle_is_a_warning_each_time(fbrag: Run, files: Path, tm
     path = {"PATH": f"{driver.parent}{os.pathsep}{os.environ['PATH']}"}
     told = fbrag("ask", "fine.txt", "Who?", "--dry-run", env=path)
     assert told.returncode == 0
-    assert "found an NVIDIA GPU, but llama.cpp was built without CUDA" in told.stderr
+    assert "llama.cpp (built without GPU support) cannot use the NVIDIA GPU" in told.stderr
     assert "GGML_CUDA=on" in told.stderr
     assert fbrag("ask", "fine.txt", "Who?", "--dry-run", "--gpu", "off", env=path).stderr == ""
 
@@ -240,6 +240,7 @@ def test_a_gpu_that_is_required_and_not_there_is_exit_5(fbrag: Run, files: Path)
     done = fbrag("ask", "fine.txt", "Who?", "--gpu", "require")
     assert done.returncode == 5
     assert "no GPU" in done.stderr
+    assert "GGML_CUDA=on" in done.stderr
 
 
 def test_options_may_stand_anywhere_and_the_environment_counts(fbrag: Run, files: Path) -> None:

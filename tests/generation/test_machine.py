@@ -9,8 +9,12 @@ from pathlib import Path
 import pytest
 
 from fbrag_cli import limits
+from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.llama import machine
 from fbrag_cli.generation.placement import ON_THE_CPU, WHERE_IT_FITS, Device, Placement
+from fbrag_cli.progress import silent
+from fbrag_cli.session.placement import check_gpu
+from fbrag_cli.session.settings import ModelSettings
 
 N_LAYERS = 30
 GIGABYTE = 10**9
@@ -42,6 +46,20 @@ def test_a_number_of_layers_is_taken_at_its_word(monkeypatch: pytest.MonkeyPatch
     assert layers(monkeypatch, smollm2, Placement(5), GIGABYTE) == 5
     assert layers(monkeypatch, smollm2, Placement(-1), GIGABYTE) == -1
     assert layers(monkeypatch, smollm2, Placement(5)) == 0  # no GPU
+
+
+def test_a_build_is_known_by_its_libraries_even_if_the_driver_is_missing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """llama.cpp names a backend only if its driver loads."""
+    (tmp_path / "lib").mkdir()
+    for name in ("libggml.so", "libggml-base.so.0", "libggml-cpu.so", "libggml-cuda.so", "libllama.so"):
+        (tmp_path / "lib" / name).touch()
+    monkeypatch.setattr("llama_cpp.__file__", str(tmp_path / "__init__.py"))
+    assert machine.backends() == ("CPU", "CUDA")
+    assert machine.gpu_backends() == ("CUDA",)
+    monkeypatch.setattr(machine, "gpus", lambda: ())
+    with pytest.raises(FbragError, match=r"no GPU found \(llama.cpp was built for CUDA\)") as refused:
+        check_gpu(ModelSettings(gpu="require"), ["model.gguf"], silent)
+    assert "driver" in str(refused.value.hint)
 
 
 def test_limits_of_a_container_count(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ try:
     import llama_cpp as llama_cpp
 except (ImportError, AttributeError, OSError, RuntimeError) as error:  # llama_cpp fails in several ways
     raise lacking(error) or not_loaded(error) from error
+_LIBRARY = re.compile(r"ggml-([a-z]+)")  # a backend in a file's name: libggml-cuda.so
 
 
 class NativeLog:
@@ -93,15 +94,27 @@ def _devices() -> Iterator[tuple[Device, int]]:
         yield Device(name, description, ggml.ggml_backend_dev_type(device) in (1, 2), free.value, total.value), device
 
 
-def built_for_gpu() -> bool:
-    """Return whether this build of llama.cpp supports GPUs."""
-    native_log.install()
-    return bool(llama_cpp.llama_supports_gpu_offload())
+def backends() -> tuple[str, ...]:
+    """Return the backends in this build of llama.cpp, such as ("CPU", "CUDA").
+
+    llama.cpp itself does not name a backend whose driver is missing, so the libraries are read. A build of one library has none.
+    """
+    files = Path(llama_cpp.__file__).parent.glob("lib/*ggml-*")
+    built = {found[1] for file in files if (found := _LIBRARY.search(file.name))} - {"base"}
+    if built:
+        return tuple(sorted(name.upper() if len(name) < 5 else name.capitalize() for name in built))
+    named = re.findall(r"(\w+) : ", system_info()) + [re.sub(r"\d+$", "", device.name) for device in devices()]
+    return tuple(dict.fromkeys(named)) or ("CPU",)
+
+
+def gpu_backends() -> tuple[str, ...]:
+    """Return the backends in this build of llama.cpp that are for GPUs."""
+    return tuple(name for name in backends() if name.lower() not in ("cpu", "blas", "rpc"))
 
 
 def gpus() -> tuple[Device, ...]:
     """Return the GPUs that this build of llama.cpp finds."""
-    return tuple(device for device in devices() if device.is_gpu) if built_for_gpu() else ()
+    return tuple(device for device in devices() if device.is_gpu)
 
 
 def free_gpu_memory(placement: Placement = WHERE_IT_FITS) -> int:
