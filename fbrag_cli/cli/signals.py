@@ -1,4 +1,7 @@
-"""Ctrl-C, SIGTERM, SIGHUP and the time limit. Each stops the work within a second, even inside llama.cpp."""
+"""Ctrl-C, SIGTERM, SIGHUP and the time limit.
+
+Each stops the work within a second, even inside llama.cpp on a CPU. A GPU first reads the tokens that it was given, at most 512.
+"""
 
 from __future__ import annotations
 

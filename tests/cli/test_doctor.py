@@ -179,6 +179,7 @@ def test_devices(situation: DoctorInput) -> None:
     assert checks.devices(blind, replace(situation, probe_gpu=False), nvidia=True).status == "ok"
     hidden = replace(situation, environ={"CUDA_VISIBLE_DEVICES": ""})
     assert "hides all GPUs" in checks.devices(blind, hidden, nvidia=True).finding
+    assert "hides" not in checks.devices(report(backends=["CPU", "Vulkan"]), hidden, nvidia=True).finding
 
 
 def test_the_build_for_this_cpu_and_a_portable_one(situation: DoctorInput) -> None:
