@@ -124,7 +124,7 @@ def free_gpu_memory(placement: Placement = WHERE_IT_FITS) -> int:
 
 def layers_for_gpu(path: Path, placement: Placement, n_layers: int) -> int:
     """Return the number of layers to place on GPUs, -1 for all: the number in `placement`, else all if they fit, else those that
-    fit beside `GPU_RESERVE`.
+    fit and leave `GPU_RESERVE` bytes free.
     """
     if not any(map(placement.may_use, gpus())):
         return 0
