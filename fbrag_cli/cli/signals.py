@@ -1,6 +1,6 @@
 """Ctrl-C, SIGTERM, SIGHUP and the time limit.
 
-Each stops the work within a second, even inside llama.cpp on a CPU. A GPU first reads the tokens that it was given (512 or fewer).
+Each stops the work within a second, even inside llama.cpp on a CPU. A GPU first reads the tokens it was given (512 or fewer).
 """
 
 from __future__ import annotations
