@@ -39,7 +39,7 @@ FIRST = {
     "ask": "--answer-only --json --html --output --pages --fast --thorough --large --small",
     "explain": "--json --html --pages --limit --all --find --show-samples --text --large --small",
     "chat": "--answer-only --json --sources --fast --thorough --large --small",
-    "batch": "--questions --pairs --together --limit --output --html --wide --retry-errors --parallel --large",
+    "batch": "--questions --pairs --merge --limit --output --html --wide --retry-errors --parallel --large",
     "ui": "--port --password-file --include --exclude --large --small --idle",
     "serve": "--host --port --token-file --open --json --large --small --idle",
     "mcp": "--allow --large --small --offline --verbose",

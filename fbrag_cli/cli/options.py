@@ -274,7 +274,7 @@ class BatchOptions(ParallelOptions):
         variables=(),
         metavar="FILE",
     )
-    together: bool = knob(False, "search all DOCs together: one row per question", variables=())
+    merge: bool = knob(False, "search all DOCs as one: one row per question", variables=())
     n_rows: int | None = knob(None, "run only the first N rows", flags=("--limit",), variables=(), minimum=1)
     shard: str | None = knob(None, "run only part I of N, to split the work between machines", variables=(), metavar="I/N")
     output: str = knob(

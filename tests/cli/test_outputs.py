@@ -52,7 +52,7 @@ def folder(tmp_path: Path) -> Path:
         "batch a.txt -Q q.txt -o second.txt --restart",
         "batch docs -Q q.txt -o docs/b.txt --restart",
         "batch docs -Q q.txt -o third.txt --restart",
-        "batch docs --together -Q q.txt -o docs/b.txt --restart",
+        "batch docs --merge -Q q.txt -o docs/b.txt --restart",
         "batch a.txt -Q rows.jsonl -o rows.jsonl --restart",
         "batch rows.jsonl -Q q.txt -o rows.jsonl --restart",
         "batch --pairs rows.jsonl -o rows.jsonl --restart",
