@@ -55,7 +55,7 @@ def in_bash(environment: dict[str, str], folder: Path, *words: str) -> list[str]
         (["ask", "--set", "forw"], ["forward-tokens="]),
         (["ask", "--help"], ["--help", "--help-all"]),
         (["ask", "--method", "v"], ["vanilla"]),
-        (["ask", "book.txt", "--reads", ""], ["auto", "chunks", "windows"]),
+        (["ask", "book.txt", "--granularity", ""], ["auto", "chunk", "window"]),
         (["--color", "al"], ["always"]),
         (["ask", "--small", "my"], ["my-own"]),
         (["ask", "-m", "smollm2-135m"], ["smollm2-135m"]),

@@ -83,7 +83,7 @@ def test_find_tells_the_fate_of_a_passage_across_line_ends(fbrag_cached: Run) ->
 def test_what_the_large_model_reads_is_listed_and_found(fbrag_cached: Run) -> None:
     models = ("--small", "smollm2-135m", "-m", "smollm2-135m")
     looking = ("--recall", "1", "--samples", "2", "--set", "forward-tokens=24")
-    asked = ("explain", INQUIRY, QUESTION, "--budget", "200", "-n", "3", *looking, *models)
+    asked = ("explain", INQUIRY, QUESTION, "--max-words", "200", "-n", "3", *looking, *models)
     told, text = json.loads(fbrag_cached(*asked, "--json").stdout), INQUIRY.read_text("utf-8")
     read = [text[start:end] for chunk in told["chunks"] for start, end in chunk["read"]]
     n_words = sum(len(part.split()) for part in read)
