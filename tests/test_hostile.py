@@ -106,7 +106,7 @@ def test_every_document_is_read_or_refused(tmp_path: Path) -> None:
 def test_every_document_is_explained_or_refused(here: Here, name: str) -> None:
     Path(name).write_bytes(MADE[name])
     here("explain", "--method", "vanilla", name, "Who is the keeper?", "--html", "page.html").within(0, 3)
-    here("explain", "--text", name).within(0, 3)
+    here("text", name).within(0, 3)
 
 
 def test_a_folder_of_all_of_them_is_read(here: Here, tmp_path: Path) -> None:

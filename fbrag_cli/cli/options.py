@@ -254,7 +254,6 @@ class ExplainOptions(Options):
     chunk: int | None = knob(None, "print chunk N in full, with its matching terms", variables=(), minimum=1)
     map: bool | None = knob(None, "draw a map of scores across the document (default: on a terminal)", flags=("--map/--no-map",))
     show_prompt: bool = knob(False, "print the exact prompts of both models", variables=())
-    text: bool = knob(False, "print the extracted text of DOC with line and page numbers (no QUESTION)", variables=())
 
 
 class BatchOptions(ParallelOptions):

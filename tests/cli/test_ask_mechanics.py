@@ -260,7 +260,7 @@ def test_sigterm_ends_with_143(clean_environment: dict[str, str]) -> None:
 
 
 def test_a_closed_pipe_ends_silently(clean_environment: dict[str, str]) -> None:
-    command = f"{sys.executable} -m fbrag_cli explain --text {INQUIRY} | head -1"
+    command = f"{sys.executable} -m fbrag_cli text {INQUIRY} | head -1"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, env=clean_environment, timeout=60, check=False)
     assert len(done.stdout.splitlines()) == 1
     assert done.stderr == ""

@@ -88,7 +88,7 @@ def test_without_a_model_it_is_one_line(contained: Contained, tmp_path: Path) ->
         (["explain", "--method", "vanilla", "fine.txt", "brig?"], (0,)),
         (["explain", "--method", "vanilla", "fine.txt", "brig?", "--html", "page.html"], (2,)),
         (["explain", "--method", "vanilla", "notes", "brig?"], (0, 5)),
-        (["explain", "--text", "fine.txt"], (0,)),
+        (["text", "fine.txt"], (0,)),
         (["models", "list"], (0,)),
         (["models", "pull", "smollm2-135m"], (4,)),
         (["models", "rm", "smollm2-135m", "-y"], (2, 4)),

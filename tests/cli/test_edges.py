@@ -64,7 +64,7 @@ def _one_error(done: subprocess.CompletedProcess[str], code: int, said: str) -> 
         "ask --dry-run fine.txt Who?",
         "explain --method vanilla fine.txt brig",
         "explain --method vanilla fine.txt brig --json",
-        f"explain --text {shlex.quote(str(INQUIRY))}",
+        f"text {shlex.quote(str(INQUIRY))}",
     ],
 )
 @pytest.mark.parametrize("buffered", [True, False])

@@ -134,7 +134,7 @@ def test_a_format_that_nobody_typed_and_the_command_lacks_is_left_out(fbrag: Run
     assert fbrag(*command, "-f", form).returncode == 2
 
 
-@pytest.mark.parametrize("option", [("--text",), ("--show-prompt",), ("--chunk", "1")])
+@pytest.mark.parametrize("option", [("--show-prompt",), ("--chunk", "1")])
 def test_explain_has_no_json_of_what_is_text(fbrag: Run, files: Path, option: tuple[str, ...]) -> None:
     done = fbrag("explain", "fine.txt", "brig", "--json", *option)
     assert (done.returncode, json.loads(done.stdout)["error"]["code"]) == (2, "usage")
@@ -436,7 +436,7 @@ def test_a_first_mistake_gets_an_example(fbrag: Run, files: Path, arguments: lis
     assert done.returncode == 2
 
 
-@pytest.mark.parametrize("arguments", [["ask", ADDRESS, "Who?", "-a"], ["explain", "--text", ADDRESS]])
+@pytest.mark.parametrize("arguments", [["ask", ADDRESS, "Who?", "-a"], ["text", ADDRESS]])
 def test_an_address_is_no_document(fbrag: Run, files: Path, arguments: list[str]) -> None:
     done = fbrag(*arguments)
     assert done.stderr.splitlines() == [f"error: {FETCHED}", f"hint: curl -sL '{ADDRESS}' | fbrag ask - \"QUESTION\""]

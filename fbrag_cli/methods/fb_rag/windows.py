@@ -41,8 +41,8 @@ def best_windows(
     n_words: int,
     taken: Sequence[Passage] = (),
 ) -> list[Passage]:
-    """Return the windows of `chunks` with the best scores, best first, until `max_words` words are spent; at least one, if there is
-    any.
+    """Return the windows of `chunks` with the best scores, best first, until there are `max_words` words; at least one, if there
+    is any.
 
     scores: returns float32 (n_windows,) for windows. A window of score 0 is not read to fill up, unless all have it. taken:
     windows that are not returned again.
