@@ -432,7 +432,7 @@ def _save(talk: Talk, rest: str) -> None:
         if is_page:
             stream.write(page(exchanges[-1].trace))
         else:
-            layout = Layout(context=talk.options.answer.context, full=talk.options.answer.full)
+            layout = Layout(context=talk.options.answer.lines)
             parts = [section(answer_of(each.trace), layout, number) for number, each in enumerate(exchanges, 1)]
             stream.write("\n\n".join(parts) + "\n")
     what = "the last answer" if is_page else plural(len(exchanges), "question")

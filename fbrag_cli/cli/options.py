@@ -190,13 +190,19 @@ class AnswerOptions(Options):
     sources: Literal["cited", "all", "none"] = knob(
         "cited", "sources to print: cited (and the locations of the others), all, or none"
     )
-    context: int = knob(
-        0,
-        "lines to print before and after each sentence",
+    context: str = knob(
+        "0",
+        "lines to print before and after each sentence (all: the whole chunk)",
         flags=("-C", "--context"),
+        words=("all",),
         minimum=0,
+        metavar="N|all",
     )
-    full: bool = knob(False, "print the whole chunk of each source")
+
+    @property
+    def lines(self) -> int | None:
+        """How many lines are printed around a sentence; None for the whole chunk."""
+        return None if self.context == "all" else int(self.context)
 
 
 #: Seconds of a time limit, three years; timers of macOS take no more.

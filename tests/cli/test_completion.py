@@ -64,7 +64,7 @@ def in_bash(environment: dict[str, str], folder: Path, *words: str) -> list[str]
         (["models", "rm", "my"], ["my-own"]),
         (["config", "get", "lar"], ["large"]),
         (["config", "set", "gpu", ""], ["auto", "off", "require"]),
-        (["config", "set", "full", "t"], ["true"]),
+        (["config", "set", "exit_zero", "t"], ["true"]),
         (["config", "set", "small", "my"], ["my-own"]),
         (["eval", "--method", "fb-rag,van"], ["fb-rag,vanilla"]),
         (["cache", "clear", "--kind", "emb"], ["embeddings"]),
