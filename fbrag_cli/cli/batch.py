@@ -69,8 +69,8 @@ def batch(console: Console, command: BatchCommand) -> int:
     answers (of --pairs, JSON), support, agreement, seconds, error. answers.csv is made when the run ends or stops, from the rows
     in answers.jsonl next to it, which the next run resumes. Changes to the CSV are overwritten.
     """
-    if command.run.timeout:
-        limit_time(command.run.timeout, console.cancellation)
+    if command.run.time_limit:
+        limit_time(command.run.time_limit, console.cancellation)
     options, at_once = command.batch, command.batch.at_once
     if options.merge:
         command.reading = _without_own(options, command.reading)

@@ -308,7 +308,7 @@ class Talk:
 
     def _answer(self, typed: str, understood: Callable[[Listener], Query], earlier: Trace | None = None) -> None:
         """Answer the query that a typed question means. earlier: its answer from less."""
-        with self._call(self.options.run.timeout) as cancellation:
+        with self._call(self.options.run.time_limit) as cancellation:
             query = understood(Listener(progress=self._line, cancellation=cancellation))
             self._line.clear()
             if query.text != typed:

@@ -18,9 +18,8 @@ from typing import TYPE_CHECKING, Any, Literal, get_type_hints
 from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.cli.console import ColorMode, Console
 from fbrag_cli.errors import FbragError
-from fbrag_cli.settings import Effective, Setting, effective, knob, settings_of
+from fbrag_cli.settings import DURATION, Effective, Setting, effective, knob, seconds_of, settings_of
 from fbrag_cli.storage.files import on_disk
-from fbrag_cli.text.printable import seconds_of
 from fbrag_cli.text.suggest import suggestion
 
 if TYPE_CHECKING:
@@ -205,14 +204,28 @@ class AnswerOptions(Options):
         return None if self.context == "all" else int(self.context)
 
 
-#: Seconds of a time limit, three years; timers of macOS take no more.
-LONGEST = 1e8
+_SHORTEST, _LONGEST = 0.001, 1e8  # seconds of a time limit: timers of macOS take no more than three years
+_LIMIT = f"seconds, or {DURATION}, up to 3 years"
+
+
+def _limit(text: str) -> float:
+    """Return the seconds of a time limit. Raises ValueError."""
+    if _SHORTEST <= (seconds := seconds_of(text, plain=True)) <= _LONGEST:
+        return seconds
+    raise ValueError(text)
 
 
 class RunOptions(Options):
     group = "Run"
 
-    timeout: float | None = knob(None, "give up after SECONDS (exit code 5)", metavar="SECONDS", minimum=0.001, maximum=LONGEST)
+    timeout: str | None = knob(
+        None, "give up after TIME, such as 90s or 15m (exit code 5)", metavar="TIME", form=_limit, accepts=_LIMIT
+    )
+
+    @property
+    def time_limit(self) -> float | None:
+        """Seconds of --timeout; None for no limit."""
+        return None if self.timeout is None else _limit(self.timeout)
 
 
 class ParallelOptions(Options):
@@ -345,16 +358,16 @@ PORT = 8377
 _SITE = re.compile(r"(https?://([a-z0-9.-]+|\[[0-9a-f:]+\])(:[0-9]+)?)|([a-z-]+-extension://[\w-]+)")
 
 
-def _seconds(time: str) -> float | None:
-    """Return the seconds of a time such as "15m", None for never. Raises ValueError."""
-    if time == "never":
+def _idle(text: str) -> float | None:
+    """Return the seconds of --idle, None for never. Raises ValueError."""
+    if text == "never":
         return None
-    if seconds := seconds_of(time, "smhd"):
-        return float(seconds)
-    raise ValueError(time)
+    if seconds := seconds_of(text):
+        return seconds
+    raise ValueError(text)
 
 
-class ListenOptions(ParallelOptions):
+class ListenOptions(ParallelOptions, RunOptions):
     group = "Listen"
 
     documents: list[str] = arguments("documents and folders to serve", "DOC...")
@@ -371,21 +384,21 @@ class ListenOptions(ParallelOptions):
     allow: list[str] = knob(
         (), "let clients read files in DIR (repeatable; default: only the served documents)", group="Document", metavar="DIR"
     )
-    timeout: float | None = knob(
+    timeout: str | None = knob(
         None,
-        "stop a question after SECONDS, waiting included (default: no limit)",
+        "stop a question after TIME, such as 90s or 15m, waiting included (default: no limit)",
         group="Run",
-        metavar="SECONDS",
-        minimum=0.001,
-        maximum=LONGEST,
+        metavar="TIME",
+        form=_limit,
+        accepts=_LIMIT,
     )
     idle: str = knob(
         "15m",
         "free models after this long without a question: 90s, 15m, 1h, or never",
         group="Run",
         metavar="TIME",
-        form=_seconds,
-        accepts="a duration such as 15m, or never",
+        form=_idle,
+        accepts=f"{DURATION}, or never",
     )
     parallel: str = knob(
         "auto",
@@ -401,7 +414,7 @@ class ListenOptions(ParallelOptions):
     @property
     def idle_seconds(self) -> float | None:
         """Seconds of --idle; None for never."""
-        return _seconds(self.idle)
+        return _idle(self.idle)
 
     @property
     def origins(self) -> frozenset[str]:

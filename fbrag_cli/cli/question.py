@@ -46,8 +46,8 @@ def open_question(
     Yields the session, the output stream, a function that writes a trace to the page of --html (if requested), and the progress
     line. A dry run writes no page.
     """
-    if options.run.timeout:
-        limit_time(options.run.timeout, console.cancellation)
+    if options.run.time_limit:
+        limit_time(options.run.time_limit, console.cancellation)
     with (
         nullcontext() if options.run.dry_run else shown_page(options.output, console) as html,
         open_page(html) as page,  # outermost: the output is kept even if the page fails

@@ -49,8 +49,8 @@ def text(console: Console, command: TextCommand) -> int:
       fbrag text report.pdf --pages 3-9 -o report.txt
       curl -s https://example.com/a.html | fbrag text -
     """
-    if command.run.timeout:
-        limit_time(command.run.timeout, console.cancellation)
+    if command.run.time_limit:
+        limit_time(command.run.time_limit, console.cancellation)
     options = command.text
     paths = options.arguments
     check_no_address(paths)

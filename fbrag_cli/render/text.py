@@ -23,8 +23,9 @@ _LONG = 10  # seconds that are told without a fraction
 class Layout:
     """How much of each source is shown, and how.
 
-    context: lines before and after the sentence; None for the whole chunk. sources: "cited": lines of the cited ones, and the locations of the others; "all": lines of all; "none". columns: of the
-    terminal; None off one. linked: whether places are links.
+    context: lines before and after the sentence; None for the whole chunk. sources: "cited": lines of the cited ones, and the
+    locations of the others; "all": lines of all; "none". columns: of the terminal; None off one. linked: whether places are
+    links.
     """
 
     context: int | None

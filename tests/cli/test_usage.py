@@ -481,6 +481,11 @@ def test_a_question_that_names_a_missing_file_is_still_a_question(fbrag: Run, fi
     [
         (["--samples", "many"], '--samples is "many", expected a whole number from 1 to 64', "fbrag ask --help"),
         (["--samples", "0"], '--samples is "0", expected a whole number from 1 to 64', "fbrag ask --help"),
+        (
+            ["--timeout", "soon"],
+            '--timeout is "soon", expected seconds, or a duration such as 90s, 15m, 2h or 30d, up to 3 years',
+            "fbrag ask --help",
+        ),
         (["--context", "-1"], '--context is "-1", expected all or a number, at least 0', "fbrag ask --help"),
         (["--set", "top-p=all"], '--set top-p is "all", expected a number from 0 to 1', "fbrag ask --set list"),
         (["--gpu", "of"], '--gpu is "of", expected one of auto, off, require', "did you mean off?"),

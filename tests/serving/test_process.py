@@ -125,8 +125,8 @@ def test_another_process_of_that_number_or_at_that_port_is_not_told_the_token(us
     [
         (["no-such.txt"], "there is no file no-such.txt"),
         (["--allow", "no-such"], "there is no such folder"),
-        (["--idle", "soon"], '--idle is "soon", expected a duration such as 15m'),
-        (["--idle", "0s"], '--idle is "0s", expected a duration such as 15m'),
+        (["--idle", "soon"], '--idle is "soon", expected a duration such as 90s, 15m, 2h or 30d, or never'),
+        (["--idle", "0s"], '--idle is "0s", expected a duration such as 90s, 15m, 2h or 30d, or never'),
         (["--host", "no.such.host.invalid"], "no address of this machine"),
         (["--port", "0", "--token-file", "no-such"], "cannot be read"),
     ],
