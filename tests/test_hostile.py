@@ -322,7 +322,7 @@ def test_some_files_of_rows_are_continued_or_refused(here: Here) -> None:
         here(*command).within(0, 2)
         Path("other.jsonl").write_bytes(data)
         Path("out.jsonl").write_bytes(honest)
-        here(*command, "--compare", "other.jsonl").within(0, 2)
+        here(*command, "--baseline", "other.jsonl").within(0, 2)
 
 
 # -- the cache ---------------------------------------------------------------------------------------------------------------

@@ -59,7 +59,7 @@ def folder(tmp_path: Path) -> Path:
         "batch --pairs jobs.csv -o a.txt --restart",
         "batch --pairs of-rows.csv -o rows.jsonl --restart",
         "eval rows.jsonl -o rows.jsonl --restart",
-        "eval docs/b.txt --compare rows.jsonl -o rows.jsonl --restart",
+        "eval docs/b.txt --baseline rows.jsonl -o rows.jsonl --restart",
     ],
 )
 def test_an_input_is_no_output(fbrag: Run, folder: Path, line: str) -> None:
