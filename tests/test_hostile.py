@@ -224,7 +224,7 @@ def test_every_value_of_the_other_commands_is_taken_or_refused(here: Here) -> No
         here("cache", "clear", "-y", "--kind", value).within(0, 2)
         here("config", "get", "--", value).within(2)
         here("models", "list", "--role", value).within(0, 2)
-        here("batch", "fine.txt", "-Q", "q.txt", "--parallel", value).within(2)
+        here("batch", "fine.txt", "-Q", "q.txt", "--jobs", value).within(2)
         here("batch", "--offline", "fine.txt", "-Q", "q.txt", "--shard", value).within(2, 4)
 
 

@@ -91,7 +91,7 @@ def batch(console: Console, command: BatchCommand) -> int:
         settings = _settings(command, session, console, workers, at_once)
         is_local = workers is None and not any(map(is_server, session.names()))
         if is_local and (at_once or 1) > 1 and not session.on_gpu:
-            console.hint(f"on a CPU, --parallel {at_once} is slower than --parallel 1")
+            console.hint(f"on a CPU, --jobs {at_once} is slower than --jobs 1")
         before = _before(output, jobs, settings, options)
         tally = Tally(line, [before.statuses[job.key] for job in jobs if job.key in before.statuses], len(jobs))
         listener = Listener(progress=tally.receive, cancellation=console.cancellation)

@@ -37,7 +37,12 @@ class BenchOptions(Options):
         None, "prompt lengths, e.g. 8k,32k (default: 8k on a GPU, 1k on a CPU)", variables=(), metavar="N,…"
     )
     samples: int | None = knob(
-        None, "samples written at once (default: 5 on a GPU, 3 on a CPU)", metavar="K", minimum=1, maximum=64
+        None,
+        "samples written at once (default: 5 on a GPU, 3 on a CPU)",
+        flags=("-k", "--samples"),
+        metavar="K",
+        minimum=1,
+        maximum=64,
     )
     repeat: int = knob(3, "number of rounds", variables=(), minimum=1)
     json: bool = knob(False, "print JSON", group="Output", variables=())

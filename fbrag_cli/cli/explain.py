@@ -99,7 +99,7 @@ def _explanation(trace: Trace, session: Session, options: ExplainOptions, column
     else:
         yield from explain_text.table(
             trace,
-            limit=None if options.all else options.limit,
+            limit=None if options.all else options.rows,
             by_position=options.sort == "position",
             count_tokens=partial(session.count_tokens, query=trace.query) if trace.forward else None,
             columns=columns,

@@ -228,12 +228,13 @@ class RunOptions(Options):
         return None if self.timeout is None else _limit(self.timeout)
 
 
-class ParallelOptions(Options):
+class JobsOptions(Options):
     group = "Run"
 
-    parallel: str = knob(
+    jobs: str = knob(
         "auto",
         "questions to run at once; above 1, answers may differ by rounding (default: auto, 1 on a CPU)",
+        flags=("-j", "--jobs"),
         words=("auto",),
         minimum=1,
         maximum=64,
@@ -243,7 +244,7 @@ class ParallelOptions(Options):
     @property
     def at_once(self) -> int | None:
         """How many questions run at once; None for as many as pay."""
-        return None if self.parallel == "auto" else int(self.parallel)
+        return None if self.jobs == "auto" else int(self.jobs)
 
 
 class QuestionRunOptions(RunOptions):
@@ -263,7 +264,7 @@ class QuestionRunOptions(RunOptions):
 class ExplainOptions(Options):
     group = "Explain"
 
-    limit: int = knob(20, "rows to print", flags=("-n", "--limit"), minimum=1)
+    rows: int = knob(20, "rows to print", flags=("-n", "--rows"), minimum=1)
     all: bool = knob(False, "print all rows", variables=())
     sort: Literal["score", "position"] = knob("score", "order of the rows")
     show_samples: bool = knob(False, "print the forward samples and the chunk that each one matches best")
@@ -275,7 +276,7 @@ class ExplainOptions(Options):
     show_prompt: bool = knob(False, "print the exact prompts of both models", variables=())
 
 
-class BatchOptions(ParallelOptions):
+class BatchOptions(JobsOptions):
     group = "Jobs"
 
     documents: list[str] = arguments("files, or folders of which each file is a document", "DOC...")
@@ -367,7 +368,7 @@ def _idle(text: str) -> float | None:
     raise ValueError(text)
 
 
-class ListenOptions(ParallelOptions, RunOptions):
+class ListenOptions(JobsOptions, RunOptions):
     group = "Listen"
 
     documents: list[str] = arguments("documents and folders to serve", "DOC...")
@@ -400,10 +401,11 @@ class ListenOptions(ParallelOptions, RunOptions):
         form=_idle,
         accepts=f"{DURATION}, or never",
     )
-    parallel: str = knob(
+    jobs: str = knob(
         "auto",
         "questions to answer at once; above 1, answers may differ by rounding (default: auto, 1)",
         group="Run",
+        flags=("-j", "--jobs"),
         words=("auto",),
         minimum=1,
         maximum=64,

@@ -419,12 +419,12 @@ def test_shards_are_parts_of_the_whole(fbrag: Run, folder: Path) -> None:
 
 def test_questions_at_once_give_their_rows_in_order(fbrag: Run, folder: Path) -> None:
     """Equal answers are tested with a model in full precision (tests/session): batches of other sizes round otherwise."""
-    done = fbrag("batch", "docs", "-Q", "q.txt", "--no-cache", "--parallel", "3", *SMALL)
+    done = fbrag("batch", "docs", "-Q", "q.txt", "--no-cache", "--jobs", "3", *SMALL)
     assert done.returncode == 0, done.stderr
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     assert [(row["document"], row["id"]) for row in rows] == [(f"docs/{name}.txt", number) for name in "ab" for number in "123"]
     assert all(row["answer"] or row["unsupported_answer"] for row in rows)
-    assert "hint: on a CPU, --parallel 3 is slower than --parallel 1" in done.stderr
+    assert "hint: on a CPU, --jobs 3 is slower than --jobs 1" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -434,7 +434,7 @@ def test_questions_at_once_give_their_rows_in_order(fbrag: Run, folder: Path) ->
         (["-Q", "q.txt"], "no documents given"),
         (["docs", "--pairs", "q.txt"], "--pairs cannot be combined with DOC or --merge"),
         (["docs", "-Q", "q.txt", "--shard", "3/2"], "--shard 3/2: expected I/N"),
-        (["docs", "-Q", "q.txt", "--parallel", "many"], '--parallel is "many", expected auto or a number from 1 to 64'),
+        (["docs", "-Q", "q.txt", "--jobs", "many"], '--jobs is "many", expected auto or a number from 1 to 64'),
         (["docs", "-Q", "q.txt", "--set", "gpu-layers=²"], '--set gpu-layers is "²", expected auto, all or a number'),
         (["-", "-Q", "-"], "'-' (stdin) is used twice"),
         (["docs", "-Q", "q.txt", "-o", "docs"], "docs is not a regular file"),

@@ -97,7 +97,7 @@ def test_without_a_model_it_is_one_line(contained: Contained, tmp_path: Path) ->
         (["config", "set", "gpu", "off"], (2,)),
         (["cache", "size"], (0,)),
         (["cache", "clear", "-y"], (0,)),
-        (["doctor", "--offline", "--no-gpu-probe"], (0, 1)),
+        (["doctor", "--offline", "--skip-gpu"], (0, 1)),
         (["--version"], (0,)),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",

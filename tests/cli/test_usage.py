@@ -204,6 +204,10 @@ def test_small_mistakes_get_the_right_hint(fbrag: Run, files: Path) -> None:
     assert "pw.txt" not in fbrag("ask", "emptied.dat", "Who?").stderr
     assert "pw.txt" not in fbrag("ask", "nothing.txt", "Who?").stderr
     assert fbrag("ask", "fine.txt", "Who?", "--samll", "x").stderr.splitlines()[1] == "hint: did you mean --small?"
+    assert fbrag("ask", "fine.txt", "Who?", "--model", "x").stderr.splitlines() == [
+        "error: no such option: --model",
+        "hint: -m/--large is the model for the answer, --small the model for the forward samples",
+    ]
     refused = fbrag("config", "set", "weights", "x", "--config", "own.toml")
     assert (refused.returncode, len(refused.stderr.splitlines())) == (2, 1)
     assert "expected X:Y" in refused.stderr

@@ -279,7 +279,7 @@ def test_idle_models_are_freed(user: Environment, tiny: list[str]) -> None:
 def test_two_hundred_questions_leave_nothing(user: Environment, tiny: list[str], tmp_path: Path) -> None:
     short = tmp_path / "short.txt"
     short.write_text("The chronometer box was sealed by Ambrose Tull on the third of May.\n" * 20)
-    with serving(user, str(short), *tiny, "--no-cache", "--parallel", "2") as served:
+    with serving(user, str(short), *tiny, "--no-cache", "--jobs", "2") as served:
 
         def ask(n: int) -> None:
             for i in range(n):

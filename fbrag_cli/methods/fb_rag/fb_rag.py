@@ -72,7 +72,7 @@ class FBRag(ChunkMethod):
     needs_small: ClassVar[bool] = True
 
     recall: int = knob(2, "chunks to retrieve for the small model", on_gpu=20, minimum=1, metavar="N")
-    samples: int = knob(3, "forward samples to draw", on_gpu=5, minimum=1, maximum=64, metavar="K")
+    samples: int = knob(3, "forward samples to draw", on_gpu=5, flags=("-k", "--samples"), minimum=1, maximum=64, metavar="K")
     weights: str = knob(
         "0.5:0.5",
         "weights of the forward and the backward lookup; 1:0 is the paper's F",
