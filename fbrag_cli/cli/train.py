@@ -10,7 +10,7 @@ from typing import Any
 from fbrag_cli.cli.command import Group
 from fbrag_cli.cli.console import Console
 from fbrag_cli.cli.live import progress_line
-from fbrag_cli.cli.options import Options, JobsOptions, RunOptions, arguments
+from fbrag_cli.cli.options import JobsOptions, Options, RunOptions, arguments
 from fbrag_cli.cli.session import open_session
 from fbrag_cli.cli.signals import limit_time
 from fbrag_cli.progress import Listener
