@@ -21,6 +21,11 @@ Value: TypeAlias = "str | int | float | bool | list[str]"
 
 _WORDS = dict.fromkeys(("true", "t", "yes", "y", "on", "1"), True) | dict.fromkeys(("false", "f", "no", "n", "off", "0"), False)
 _NUMBER = re.compile("[0-9]{1,9}")
+_DURATION = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)([smhdw]?)")
+_SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
+
+#: What `seconds_of` accepts, for `Setting.accepts`.
+DURATION = "a duration such as 90s, 15m, 2h or 30d"
 _PHRASES = {bool: "true or false", int: "a whole number", float: "a number", str: "text in quotes"}
 
 
@@ -120,7 +125,7 @@ class Setting:
         return FbragError(code, f"{where or self.typed} is {shown}, expected {self.expects}", near or hint)
 
     def _accepted(self, value: object) -> Value | None:
-        if self.kind is str and self.words and type(value) in (int, float):
+        if self.kind is str and (self.words or self.form) and type(value) in (int, float):
             value = str(value)
         if self.choices and type(value) is bool:
             value = str(value).lower()
@@ -173,6 +178,17 @@ class Setting:
     def in_file(self) -> bool:
         """Whether the configuration file may set it."""
         return bool(self.variables) and not self.once
+
+
+def seconds_of(text: str, *, plain: bool = False) -> float:
+    """Return the seconds in a duration such as "90s", "15m", "2h" or "30d". Raises ValueError for other text.
+
+    plain: whether a number without a unit is in seconds.
+    """
+    found = _DURATION.fullmatch(text)
+    if not found or not (found[2] or plain):
+        raise ValueError(text)
+    return float(found[1]) * _SECONDS[found[2]]
 
 
 def knob(default: Any, help: str, **about: Any) -> Any:

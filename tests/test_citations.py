@@ -304,7 +304,7 @@ def test_cited_sources_have_their_lines_and_the_others_their_locations() -> None
     assert answer == "Tobias Wrenn [1]"
     assert cited == "[1] 7.txt:1\n    The box was sealed by Tobias Wrenn with lead in 1893."
     assert others == "also read: " + " · ".join(f"{number}.txt:1" for number in range(7))
-    for more in (Layout(context=0, full=True), Layout(context=1, sources="all")):
+    for more in (Layout(context=None), Layout(context=1, sources="all")):
         whole = text(answer_of(trace), more).splitlines()
         assert [line[:3] for line in whole if line.startswith("[")] == [f"[{number}]" for number in range(1, 9)]
         assert [line for line in whole if line.startswith("  > ")] == [f"  > {texts[7]}"]  # the only one that is evidence

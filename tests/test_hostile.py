@@ -106,7 +106,7 @@ def test_every_document_is_read_or_refused(tmp_path: Path) -> None:
 def test_every_document_is_explained_or_refused(here: Here, name: str) -> None:
     Path(name).write_bytes(MADE[name])
     here("explain", "--method", "vanilla", name, "Who is the keeper?", "--html", "page.html").within(0, 3)
-    here("explain", "--text", name).within(0, 3)
+    here("text", name).within(0, 3)
 
 
 def test_a_folder_of_all_of_them_is_read(here: Here, tmp_path: Path) -> None:
@@ -224,7 +224,7 @@ def test_every_value_of_the_other_commands_is_taken_or_refused(here: Here) -> No
         here("cache", "clear", "-y", "--kind", value).within(0, 2)
         here("config", "get", "--", value).within(2)
         here("models", "list", "--role", value).within(0, 2)
-        here("batch", "fine.txt", "-Q", "q.txt", "--parallel", value).within(2)
+        here("batch", "fine.txt", "-Q", "q.txt", "--jobs", value).within(2)
         here("batch", "--offline", "fine.txt", "-Q", "q.txt", "--shard", value).within(2, 4)
 
 
@@ -322,7 +322,7 @@ def test_some_files_of_rows_are_continued_or_refused(here: Here) -> None:
         here(*command).within(0, 2)
         Path("other.jsonl").write_bytes(data)
         Path("out.jsonl").write_bytes(honest)
-        here(*command, "--compare", "other.jsonl").within(0, 2)
+        here(*command, "--baseline", "other.jsonl").within(0, 2)
 
 
 # -- the cache ---------------------------------------------------------------------------------------------------------------

@@ -107,7 +107,7 @@ def layout_for(options: AnswerOptions) -> Layout:
     """Return how much of the sources the options ask for."""
     from fbrag_cli.render.text import Layout
 
-    return Layout(context=options.context, full=options.full, sources="none" if options.answer_only else options.sources)
+    return Layout(context=options.lines, sources="none" if options.answer_only else options.sources)
 
 
 def answer(

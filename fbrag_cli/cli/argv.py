@@ -12,6 +12,7 @@ from fbrag_cli.errors import FbragError
 COMMANDS: Mapping[str, str] = {
     "ask": "Answer a question about one or more documents, with sources.",
     "explain": "Show which chunks were selected for a question, and why.",
+    "text": "Print the text of documents, with line and page numbers.",
     "chat": "Ask follow-up questions interactively.",
     "batch": "Answer many questions about many documents.",
     "ui": "Ask questions in your browser, with the document next to them.",

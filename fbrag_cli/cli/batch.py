@@ -57,7 +57,7 @@ def batch(console: Console, command: BatchCommand) -> int:
       fbrag batch contracts/ -Q questions.txt -o answers.jsonl
       fbrag batch contracts/ -Q questions.txt -o answers.csv --html answers.html
       fbrag batch --pairs pairs.csv -o answers.csv --wide matrix.csv
-      fbrag batch minutes/ --together -Q questions.txt | jq -r .answer
+      fbrag batch minutes/ --merge -Q questions.txt | jq -r .answer
     \f
     Rerun the same command to resume an interrupted run. --html and --wide always contain all rows. Exit code 1: some rows failed.
 
@@ -69,10 +69,10 @@ def batch(console: Console, command: BatchCommand) -> int:
     answers (of --pairs, JSON), support, agreement, seconds, error. answers.csv is made when the run ends or stops, from the rows
     in answers.jsonl next to it, which the next run resumes. Changes to the CSV are overwritten.
     """
-    if command.run.timeout:
-        limit_time(command.run.timeout, console.cancellation)
+    if command.run.time_limit:
+        limit_time(command.run.time_limit, console.cancellation)
     options, at_once = command.batch, command.batch.at_once
-    if options.together:
+    if options.merge:
         command.reading = _without_own(options, command.reading)
     jobs, cluster = _jobs(command, console), _cluster(command)
     with (
@@ -91,7 +91,7 @@ def batch(console: Console, command: BatchCommand) -> int:
         settings = _settings(command, session, console, workers, at_once)
         is_local = workers is None and not any(map(is_server, session.names()))
         if is_local and (at_once or 1) > 1 and not session.on_gpu:
-            console.hint(f"on a CPU, --parallel {at_once} is slower than --parallel 1")
+            console.hint(f"on a CPU, --jobs {at_once} is slower than --jobs 1")
         before = _before(output, jobs, settings, options)
         tally = Tally(line, [before.statuses[job.key] for job in jobs if job.key in before.statuses], len(jobs))
         listener = Listener(progress=tally.receive, cancellation=console.cancellation)
@@ -140,14 +140,14 @@ def _jobs(command: BatchCommand, console: Console) -> list[Job]:
         console.warning(event.text)
 
     if options.pairs:
-        if paths or options.together:
-            raise FbragError("usage", "--pairs cannot be combined with DOC or --together", "fbrag batch --pairs pairs.csv")
+        if paths or options.merge:
+            raise FbragError("usage", "--pairs cannot be combined with DOC or --merge", "fbrag batch --pairs pairs.csv")
         jobs = read_jobs(options.pairs, stdin, progress)
     elif not paths:
         raise FbragError("usage", "no documents given", "fbrag batch DOC... -Q questions.txt")
     else:
         questions = read_questions(options.questions or "", stdin, progress)
-        if not options.together:
+        if not options.merge:
             findings = find_files(paths, command.reading.include, command.reading.exclude)
             for warning in findings.warnings:
                 console.warning(warning)

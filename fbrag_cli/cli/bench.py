@@ -19,7 +19,7 @@ from fbrag_cli.errors import ExitCode, FbragError
 from fbrag_cli.evaluation.speed import MEASURES, Measures, Workload, measure_model, measure_text, synthetic
 from fbrag_cli.session.memory import peak_memory_mb
 from fbrag_cli.session.settings import CacheSettings, ModelSettings
-from fbrag_cli.settings import knob
+from fbrag_cli.settings import knob, seconds_of
 from fbrag_cli.text.printable import one_line
 from fbrag_cli.text.table import align_columns
 
@@ -37,17 +37,21 @@ class BenchOptions(Options):
         None, "prompt lengths, e.g. 8k,32k (default: 8k on a GPU, 1k on a CPU)", variables=(), metavar="N,…"
     )
     samples: int | None = knob(
-        None, "samples written at once (default: 5 on a GPU, 3 on a CPU)", metavar="K", minimum=1, maximum=64
+        None,
+        "samples written at once (default: 5 on a GPU, 3 on a CPU)",
+        flags=("-k", "--samples"),
+        metavar="K",
+        minimum=1,
+        maximum=64,
     )
     repeat: int = knob(3, "number of rounds", variables=(), minimum=1)
     json: bool = knob(False, "print JSON", group="Output", variables=())
-    maximum: str | None = knob(
+    fail_over: str | None = knob(
         None,
         "exit 1 if a median is above this, e.g. first_token=3s,load=1s",
-        flags=("--max",),
         group="Output",
         variables=(),
-        metavar="NAME=S,…",
+        metavar="NAME=TIME,…",
     )
 
 
@@ -59,11 +63,11 @@ def bench(console: Console, options: BenchOptions, models: ModelSettings, run: R
     Examples:
       fbrag bench
       fbrag bench book.txt --tokens 4k,8k --json
-      fbrag bench --max first_token=60s
+      fbrag bench --fail-over first_token=60s
     """
-    if run.timeout:
-        limit_time(run.timeout, console.cancellation)
-    most = _maximum(options.maximum)
+    if run.time_limit:
+        limit_time(run.time_limit, console.cancellation)
+    most = _fail_over(options.fail_over)
     if len(options.documents) > 1:
         raise FbragError("usage", f"expected one document, got {len(options.documents)}", "fbrag bench book.txt")
     text = load(options.documents[0]).text if options.documents else synthetic(_WORDS)
@@ -101,16 +105,20 @@ def _sizes(text: str) -> list[int]:
     return sizes
 
 
-def _maximum(text: str | None) -> dict[str, float]:
+def _fail_over(text: str | None) -> dict[str, float]:
     """Return the seconds by name in a list such as "first_token=3s,load=1"."""
     timed = [name for name, unit in MEASURES.items() if unit == "s"]
     most: dict[str, float] = {}
     for part in text.split(",") if text is not None else []:
-        found = re.fullmatch(r"\s*(\w+)\s*=\s*(\d+(?:\.\d+)?)\s*s?\s*", part)
-        if not found or found[1] not in timed:
-            what = f"--max {text}: expected NAME=SECONDS, got {part.strip()!r}"
+        name, _, time = map(str.strip, part.partition("="))
+        try:
+            seconds = seconds_of(time, plain=True)
+        except ValueError:
+            seconds = None
+        if seconds is None or name not in timed:
+            what = f"--fail-over {text}: expected NAME=TIME, got {part.strip()!r}"
             raise FbragError("usage", what, f"for example first_token=3s (names: {', '.join(timed)})")
-        most[found[1]] = float(found[2])
+        most[name] = seconds
     return most
 
 

@@ -6,10 +6,10 @@ from fbrag_cli.cli.command import Group
 from fbrag_cli.cli.console import Console
 from fbrag_cli.cli.options import Options, configured
 from fbrag_cli.errors import ExitCode, FbragError
-from fbrag_cli.settings import knob
+from fbrag_cli.settings import DURATION, knob, seconds_of
 from fbrag_cli.storage.cache import Cache
 from fbrag_cli.storage.paths import cache_dir, is_nowhere
-from fbrag_cli.text.printable import byte_size, dumps, printable, seconds_of
+from fbrag_cli.text.printable import byte_size, dumps, printable
 from fbrag_cli.text.suggest import suggestion
 from fbrag_cli.text.table import align_columns
 
@@ -37,7 +37,14 @@ class SizeOptions(Options):
 class ClearOptions(Options):
     group = "Clear"
 
-    older_than: str | None = knob(None, "only entries unused for AGE: 30d, 12h, 2w (default: all)", variables=(), metavar="AGE")
+    older_than: str | None = knob(
+        None,
+        "only entries unused for TIME, such as 12h or 30d (default: all)",
+        variables=(),
+        metavar="TIME",
+        form=seconds_of,
+        accepts=DURATION,
+    )
     kind: str | None = knob(
         None,
         "only entries of this kind, from 'fbrag cache size' (default: all)",
@@ -92,10 +99,7 @@ def clear(console: Console, options: ClearOptions) -> int:
       fbrag cache clear -y --older-than 30d
       fbrag cache clear --kind corpora
     """
-    age = seconds_of(options.older_than, "mhdw") if options.older_than is not None else None
-    if age is None and options.older_than is not None:
-        what = f"--older-than {options.older_than}: expected a duration such as 30d, 12h or 2w"
-        raise FbragError("usage", what, "units: m (minutes), h, d, w")
+    age = None if options.older_than is None else seconds_of(options.older_than)
     opened, kind = _cache(console), options.kind
     if kind is not None and kind not in (known := {*_KINDS, *opened.size()}):
         hint = suggestion(kind, known, f"use one of {', '.join(sorted(known))}")

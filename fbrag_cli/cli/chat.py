@@ -308,7 +308,7 @@ class Talk:
 
     def _answer(self, typed: str, understood: Callable[[Listener], Query], earlier: Trace | None = None) -> None:
         """Answer the query that a typed question means. earlier: its answer from less."""
-        with self._call(self.options.run.timeout) as cancellation:
+        with self._call(self.options.run.time_limit) as cancellation:
             query = understood(Listener(progress=self._line, cancellation=cancellation))
             self._line.clear()
             if query.text != typed:
@@ -432,7 +432,7 @@ def _save(talk: Talk, rest: str) -> None:
         if is_page:
             stream.write(page(exchanges[-1].trace))
         else:
-            layout = Layout(context=talk.options.answer.context, full=talk.options.answer.full)
+            layout = Layout(context=talk.options.answer.lines)
             parts = [section(answer_of(each.trace), layout, number) for number, each in enumerate(exchanges, 1)]
             stream.write("\n\n".join(parts) + "\n")
     what = "the last answer" if is_page else plural(len(exchanges), "question")

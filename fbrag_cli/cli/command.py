@@ -30,25 +30,26 @@ from fbrag_cli.text.table import align_columns, columns_of, width_of
 from fbrag_cli.text.terminal import BOLD, wrap
 
 #: The commands that use the whole file. The others read only the options that all commands have.
-READERS = ("ask", "explain", "chat", "batch", "mcp", "serve", "ui")
+READERS = ("ask", "explain", "text", "chat", "batch", "mcp", "serve", "ui")
 _REPAIRING = ("config", "doctor")  # commands that report or repair a broken file, so they must start with one
 
 #: The options that `--help` shows for a command with many: the ten or so that most people need. Other commands show all.
 FIRST = {
     "fbrag": "--version",
     "ask": "--answer-only --json --html --output --pages --fast --thorough --large --small",
-    "explain": "--json --html --pages --limit --all --find --show-samples --text --large --small",
+    "explain": "--json --html --pages --rows --all --find --show-samples --large --small",
+    "text": "--output --pages --password-file --encoding --lang --markup --include --exclude",
     "chat": "--answer-only --json --sources --fast --thorough --large --small",
-    "batch": "--questions --pairs --together --limit --output --html --wide --retry-errors --parallel --large",
+    "batch": "--questions --pairs --merge --limit --output --html --wide --retry-errors --jobs --large",
     "ui": "--port --password-file --include --exclude --large --small --idle",
     "serve": "--host --port --token-file --open --json --large --small --idle",
     "mcp": "--allow --large --small --offline --verbose",
-    "eval": "--limit --method --set --retrieval-only --output --json --compare --large",
+    "eval": "--limit --method --set --retrieval-only --output --json --baseline --large",
     "models pull": "--role --recommended --sha256 --dry-run --yes",
     "models list": "--all --json",
     "models rm": "--yes",
-    "bench": "--json --tokens --repeat --max --large --small --gpu",
-    "doctor": "--json --no-gpu-probe --offline",
+    "bench": "--json --tokens --repeat --fail-over --large --small --gpu",
+    "doctor": "--json --skip-gpu --offline",
     "config show": "--origin --json",
     "cache size": "--json",
     "cache clear": "--older-than --kind --yes",

@@ -23,7 +23,7 @@ class DoctorOptions(Options):
     group = "Output"
 
     json: bool = knob(False, "print JSON", variables=())
-    no_gpu_probe: bool = knob(False, "skip the GPU checks", group="Run")
+    skip_gpu: bool = knob(False, "skip the GPU checks", group="Run")
 
 
 @command(DoctorOptions)
@@ -79,7 +79,7 @@ def _situation(console: Console, options: DoctorOptions) -> Any:
         threads=value("threads"),
         key_file=value("key_file"),
         offline=console.offline,
-        probe_gpu=not options.no_gpu_probe,
+        probe_gpu=not options.skip_gpu,
     )
 
 

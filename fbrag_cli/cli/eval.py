@@ -82,7 +82,7 @@ class EvalOptions(Options):
         "eval.jsonl", "write the rows to FILE as they arrive", flags=("-o", "--output"), group="Output", metavar="FILE"
     )
     restart: bool = knob(False, "start over and overwrite the output file", group="Run", variables=())
-    compare: str | None = knob(
+    baseline: str | None = knob(
         None,
         "compare with this configuration, or with the rows in FILE (paired differences)",
         group="Output",
@@ -92,10 +92,9 @@ class EvalOptions(Options):
     plots: str | None = knob(
         None, "write figures of the rows to FOLDER (PNG and SVG)", group="Output", variables=(), metavar="FOLDER"
     )
-    minimum: str | None = knob(
+    fail_under: str | None = knob(
         None,
         "exit 1 if a mean is below this, e.g. f1=0.4,evidence_recall=0.8",
-        flags=("--min",),
         group="Output",
         variables=(),
         metavar="NAME=X,…",
@@ -133,15 +132,15 @@ def eval(console: Console, command: EvalCommand) -> int:
       fbrag eval musique.jsonl.gz --limit 60 --retrieval-only -s weights=0.5:0.5,1:0 -s select=3,5,10
       fbrag eval data/ --method fb-rag,order-preserving,vanilla -o rows.jsonl
     """
-    if command.run.timeout:
-        limit_time(command.run.timeout, console.cancellation)
+    if command.run.time_limit:
+        limit_time(command.run.time_limit, console.cancellation)
     from fbrag_cli.evaluation import runner
     from fbrag_cli.evaluation.datasets import load_examples
-    from fbrag_cli.evaluation.report import parse_minimum
+    from fbrag_cli.evaluation.report import parse_fail_under
 
     options = command.eval
-    minimum = parse_minimum(options.minimum) if options.minimum else {}
-    data = [*map(Path, options.arguments), *([Path(options.compare)] if options.compare else [])]
+    least = parse_fail_under(options.fail_under) if options.fail_under else {}
+    data = [*map(Path, options.arguments), *([Path(options.baseline)] if options.baseline else [])]
     check_outputs({"-o": options.output}, (str(file) for path in data for file in files_of(path)))
     examples = load_examples(map(Path, options.arguments), limit=options.limit, seed=options.seed)
     with (
@@ -150,18 +149,16 @@ def eval(console: Console, command: EvalCommand) -> int:
     ):
         configurations = _configurations(command, on_gpu=session.on_gpu)
         _check(options, configurations)
-        comparison = _comparison(options, configurations) if options.compare else None
+        comparison = _comparison(options, configurations) if options.baseline else None
         for each in configurations:
             session.prepare(each.method, each.names, each.retriever, answering=not options.retrieval_only)
         checked = runner.checked_data_sets(examples, options.abstain)
         configurations = [replace(each, checked=checked) for each in configurations]
         runner.run(examples, configurations, Path(options.output), session, restart=options.restart, progress=progress)
-    return _report(Path(options.output), options, comparison, minimum, console)
+    return _report(Path(options.output), options, comparison, least, console)
 
 
-def _report(
-    output: Path, options: EvalOptions, comparison: Comparison | None, minimum: dict[str, float], console: Console
-) -> int:
+def _report(output: Path, options: EvalOptions, comparison: Comparison | None, least: dict[str, float], console: Console) -> int:
     """Print the report on the rows of `output`. Return exit code 1 if a mean is below its minimum."""
     from fbrag_cli.evaluation import report, results, tables
 
@@ -179,7 +176,7 @@ def _report(
             print(json.dumps([tables.as_json(each) for each in reports]))
     if options.plots:
         _draw(rows, reports[1:], Path(options.plots), console)
-    missed = report.below(rows, minimum)
+    missed = report.below(rows, least)
     for line in missed:
         console.warning(line)
     return ExitCode.NEGATIVE if missed else ExitCode.DONE
@@ -196,11 +193,11 @@ def _check(options: EvalOptions, configurations: Sequence[Configuration]) -> Non
 
 
 def _comparison(options: EvalOptions, configurations: Sequence[Configuration]) -> Comparison:
-    """Return the function that compares the rows for --compare. Raises FbragError `usage` if it would fail on the rows of this
+    """Return the function that compares the rows for --baseline. Raises FbragError `usage` if it would fail on the rows of this
     run."""
     from fbrag_cli.evaluation import report, results
 
-    baseline, output = str(options.compare), Path(options.output)
+    baseline, output = str(options.baseline), Path(options.output)
     compared: Comparison = partial(report.compare, baseline=baseline)
     if os.path.isfile(baseline):
         compared = partial(report.compare_runs, old=results.read_results(Path(baseline)))

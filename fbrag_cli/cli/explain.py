@@ -9,13 +9,12 @@ from typing import Literal, TextIO
 from fbrag_cli.cli.command import command
 from fbrag_cli.cli.console import Console
 from fbrag_cli.cli.options import ExplainOptions, OutputOptions
-from fbrag_cli.cli.question import QuestionOptions, collect, open_question, planned, read_question
-from fbrag_cli.cli.usage import check_no_address
+from fbrag_cli.cli.question import QuestionOptions, open_question, planned, read_question
 from fbrag_cli.errors import ExitCode, FbragError
 from fbrag_cli.session.memory import peak_memory_mb
 from fbrag_cli.session.session import Session
 from fbrag_cli.settings import knob
-from fbrag_cli.text.printable import dumps, one_line, plural
+from fbrag_cli.text.printable import dumps, plural
 from fbrag_cli.text.table import columns_of
 from fbrag_cli.trace import Trace
 
@@ -40,14 +39,11 @@ def explain(console: Console, options: ExplainCommand) -> int:
       fbrag explain book.txt "Who sealed the chronometer box?" -n 5
       fbrag explain book.txt "Who sealed the chronometer box?" --find "the lead seal"
       fbrag explain book.txt "Who sealed the chronometer box?" --show-samples
-      fbrag explain --text report.pdf
     """
     shown = options.explain
-    for name, asked in (("--text", shown.text), ("--show-prompt", shown.show_prompt), ("--chunk", shown.chunk is not None)):
+    for name, asked in (("--show-prompt", shown.show_prompt), ("--chunk", shown.chunk is not None)):
         if asked and options.output.form == "json":
             raise FbragError("usage", f"{name} is text, not JSON", "leave out --json (or add --format text)")
-    if shown.text:
-        return _print_text(console, options)
     with open_question(options, console) as (session, stream, page, _):
         query = read_question(options, session, console, answering=shown.show_prompt or options.run.dry_run)
         n_chunks = len(query.corpus.chunks)
@@ -67,21 +63,6 @@ def explain(console: Console, options: ExplainCommand) -> int:
     if not found:
         console.warning(f"no chunk contains {shown.find!r}")
     return ExitCode.DONE if found or options.output.exit_zero else ExitCode.NEGATIVE
-
-
-def _print_text(console: Console, options: ExplainCommand) -> int:
-    """Print the decoded text of the documents, for --text. All arguments are documents."""
-    from fbrag_cli.render.explain_text import numbered
-
-    paths = options.document.arguments
-    check_no_address(paths)
-    with open_question(options, console, with_page=False) as (session, stream, _, _):
-        documents = collect(session, paths, options, console).corpus.documents
-        for document in documents:
-            if len(documents) > 1:
-                stream.write(f"=== {one_line(document.name)}\n")
-            stream.writelines(f"{line}\n" for line in numbered(document, columns_of(stream)))
-    return ExitCode.DONE
 
 
 def _print_explanation(stream: TextIO, trace: Trace, session: Session, options: ExplainCommand, console: Console) -> bool:
@@ -118,7 +99,7 @@ def _explanation(trace: Trace, session: Session, options: ExplainOptions, column
     else:
         yield from explain_text.table(
             trace,
-            limit=None if options.all else options.limit,
+            limit=None if options.all else options.rows,
             by_position=options.sort == "position",
             count_tokens=partial(session.count_tokens, query=trace.query) if trace.forward else None,
             columns=columns,

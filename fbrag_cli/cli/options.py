@@ -18,9 +18,8 @@ from typing import TYPE_CHECKING, Any, Literal, get_type_hints
 from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.cli.console import ColorMode, Console
 from fbrag_cli.errors import FbragError
-from fbrag_cli.settings import Effective, Setting, effective, knob, settings_of
+from fbrag_cli.settings import DURATION, Effective, Setting, effective, knob, seconds_of, settings_of
 from fbrag_cli.storage.files import on_disk
-from fbrag_cli.text.printable import seconds_of
 from fbrag_cli.text.suggest import suggestion
 
 if TYPE_CHECKING:
@@ -190,31 +189,52 @@ class AnswerOptions(Options):
     sources: Literal["cited", "all", "none"] = knob(
         "cited", "sources to print: cited (and the locations of the others), all, or none"
     )
-    context: int = knob(
-        0,
-        "lines to print before and after each sentence",
+    context: str = knob(
+        "0",
+        "lines to print before and after each sentence (all: the whole chunk)",
         flags=("-C", "--context"),
+        words=("all",),
         minimum=0,
+        metavar="N|all",
     )
-    full: bool = knob(False, "print the whole chunk of each source")
+
+    @property
+    def lines(self) -> int | None:
+        """How many lines are printed around a sentence; None for the whole chunk."""
+        return None if self.context == "all" else int(self.context)
 
 
-#: Seconds of a time limit, three years; timers of macOS take no more.
-LONGEST = 1e8
+_SHORTEST, _LONGEST = 0.001, 1e8  # seconds of a time limit: timers of macOS take no more than three years
+_LIMIT = f"seconds, or {DURATION}, up to 3 years"
+
+
+def _limit(text: str) -> float:
+    """Return the seconds of a time limit. Raises ValueError."""
+    if _SHORTEST <= (seconds := seconds_of(text, plain=True)) <= _LONGEST:
+        return seconds
+    raise ValueError(text)
 
 
 class RunOptions(Options):
     group = "Run"
 
-    timeout: float | None = knob(None, "give up after SECONDS (exit code 5)", metavar="SECONDS", minimum=0.001, maximum=LONGEST)
+    timeout: str | None = knob(
+        None, "give up after TIME, such as 90s or 15m (exit code 5)", metavar="TIME", form=_limit, accepts=_LIMIT
+    )
+
+    @property
+    def time_limit(self) -> float | None:
+        """Seconds of --timeout; None for no limit."""
+        return None if self.timeout is None else _limit(self.timeout)
 
 
-class ParallelOptions(Options):
+class JobsOptions(Options):
     group = "Run"
 
-    parallel: str = knob(
+    jobs: str = knob(
         "auto",
         "questions to run at once; above 1, answers may differ by rounding (default: auto, 1 on a CPU)",
+        flags=("-j", "--jobs"),
         words=("auto",),
         minimum=1,
         maximum=64,
@@ -224,7 +244,7 @@ class ParallelOptions(Options):
     @property
     def at_once(self) -> int | None:
         """How many questions run at once; None for as many as pay."""
-        return None if self.parallel == "auto" else int(self.parallel)
+        return None if self.jobs == "auto" else int(self.jobs)
 
 
 class QuestionRunOptions(RunOptions):
@@ -244,7 +264,7 @@ class QuestionRunOptions(RunOptions):
 class ExplainOptions(Options):
     group = "Explain"
 
-    limit: int = knob(20, "rows to print", flags=("-n", "--limit"), minimum=1)
+    rows: int = knob(20, "rows to print", flags=("-n", "--rows"), minimum=1)
     all: bool = knob(False, "print all rows", variables=())
     sort: Literal["score", "position"] = knob("score", "order of the rows")
     show_samples: bool = knob(False, "print the forward samples and the chunk that each one matches best")
@@ -254,10 +274,9 @@ class ExplainOptions(Options):
     chunk: int | None = knob(None, "print chunk N in full, with its matching terms", variables=(), minimum=1)
     map: bool | None = knob(None, "draw a map of scores across the document (default: on a terminal)", flags=("--map/--no-map",))
     show_prompt: bool = knob(False, "print the exact prompts of both models", variables=())
-    text: bool = knob(False, "print the extracted text of DOC with line and page numbers (no QUESTION)", variables=())
 
 
-class BatchOptions(ParallelOptions):
+class BatchOptions(JobsOptions):
     group = "Jobs"
 
     documents: list[str] = arguments("files, or folders of which each file is a document", "DOC...")
@@ -274,7 +293,7 @@ class BatchOptions(ParallelOptions):
         variables=(),
         metavar="FILE",
     )
-    together: bool = knob(False, "search all DOCs together: one row per question", variables=())
+    merge: bool = knob(False, "search all DOCs as one: one row per question", variables=())
     n_rows: int | None = knob(None, "run only the first N rows", flags=("--limit",), variables=(), minimum=1)
     shard: str | None = knob(None, "run only part I of N, to split the work between machines", variables=(), metavar="I/N")
     output: str = knob(
@@ -340,16 +359,16 @@ PORT = 8377
 _SITE = re.compile(r"(https?://([a-z0-9.-]+|\[[0-9a-f:]+\])(:[0-9]+)?)|([a-z-]+-extension://[\w-]+)")
 
 
-def _seconds(time: str) -> float | None:
-    """Return the seconds of a time such as "15m", None for never. Raises ValueError."""
-    if time == "never":
+def _idle(text: str) -> float | None:
+    """Return the seconds of --idle, None for never. Raises ValueError."""
+    if text == "never":
         return None
-    if seconds := seconds_of(time, "smhd"):
-        return float(seconds)
-    raise ValueError(time)
+    if seconds := seconds_of(text):
+        return seconds
+    raise ValueError(text)
 
 
-class ListenOptions(ParallelOptions):
+class ListenOptions(JobsOptions, RunOptions):
     group = "Listen"
 
     documents: list[str] = arguments("documents and folders to serve", "DOC...")
@@ -366,26 +385,27 @@ class ListenOptions(ParallelOptions):
     allow: list[str] = knob(
         (), "let clients read files in DIR (repeatable; default: only the served documents)", group="Document", metavar="DIR"
     )
-    timeout: float | None = knob(
+    timeout: str | None = knob(
         None,
-        "stop a question after SECONDS, waiting included (default: no limit)",
+        "stop a question after TIME, such as 90s or 15m, waiting included (default: no limit)",
         group="Run",
-        metavar="SECONDS",
-        minimum=0.001,
-        maximum=LONGEST,
+        metavar="TIME",
+        form=_limit,
+        accepts=_LIMIT,
     )
     idle: str = knob(
         "15m",
         "free models after this long without a question: 90s, 15m, 1h, or never",
         group="Run",
         metavar="TIME",
-        form=_seconds,
-        accepts="a duration such as 15m, or never",
+        form=_idle,
+        accepts=f"{DURATION}, or never",
     )
-    parallel: str = knob(
+    jobs: str = knob(
         "auto",
         "questions to answer at once; above 1, answers may differ by rounding (default: auto, 1)",
         group="Run",
+        flags=("-j", "--jobs"),
         words=("auto",),
         minimum=1,
         maximum=64,
@@ -396,7 +416,7 @@ class ListenOptions(ParallelOptions):
     @property
     def idle_seconds(self) -> float | None:
         """Seconds of --idle; None for never."""
-        return _seconds(self.idle)
+        return _idle(self.idle)
 
     @property
     def origins(self) -> frozenset[str]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from typing import TYPE_CHECKING, TextIO
+from typing import TextIO
 
 from fbrag_cli.cli.browser import shown_page
 from fbrag_cli.cli.console import Console
@@ -24,9 +24,6 @@ from fbrag_cli.session.settings import CacheSettings, DocumentSettings, ModelSet
 from fbrag_cli.text.printable import dumps, plural
 from fbrag_cli.trace import Trace
 
-if TYPE_CHECKING:
-    from fbrag_cli.query import Collection
-
 
 class QuestionOptions(Options):
     """The options that `ask` and `explain` share."""
@@ -42,18 +39,17 @@ class QuestionOptions(Options):
 
 @contextmanager
 def open_question(
-    options: QuestionOptions, console: Console, *, with_page: bool = True
+    options: QuestionOptions, console: Console
 ) -> Iterator[tuple[Session, TextIO, Callable[[Trace], None], ProgressLine]]:
     """Open the session and the outputs of a question, and start the time limit.
 
     Yields the session, the output stream, a function that writes a trace to the page of --html (if requested), and the progress
-    line. with_page: whether --html and --open apply; not in a dry run.
+    line. A dry run writes no page.
     """
-    if options.run.timeout:
-        limit_time(options.run.timeout, console.cancellation)
-    with_page = with_page and not options.run.dry_run
+    if options.run.time_limit:
+        limit_time(options.run.time_limit, console.cancellation)
     with (
-        shown_page(options.output, console) if with_page else nullcontext() as html,
+        nullcontext() if options.run.dry_run else shown_page(options.output, console) as html,
         open_page(html) as page,  # outermost: the output is kept even if the page fails
         open_output(options.output.output) as stream,
         progress_line(console) as line,
@@ -65,23 +61,17 @@ def open_question(
 def read_question(options: QuestionOptions, session: Session, console: Console, *, answering: bool = True) -> Query:
     """Return the query in the arguments. Reads its documents once the names of the models and the retriever are checked.
 
-    answering: whether the large model is needed. Raises the errors of `Session.check` and `collect`, and FbragError `usage`.
+    answering: whether the large model is needed. Raises the errors of `Session.check` and `Session.collect`, and FbragError
+    `usage`, for example if an output is one of the documents.
     """
     paths, text = _split(options.document, console)
     method, retriever = options.method.chosen(on_gpu=session.on_gpu), options.method.retriever
     session.check(method, retriever=retriever, answering=answering)
-    collection = collect(session, paths, options, console)
-    return Query(text, collection, reading_more(method, options.run.more), retriever=retriever)
-
-
-def collect(session: Session, paths: Sequence[str], options: QuestionOptions, console: Console) -> Collection:
-    """Read the documents. Raises the errors of `Session.collect`, and FbragError `usage` if the password file cannot be read or
-    an output is one of the documents.
-    """
     check_outputs({"-o": options.output.output, "--html": options.output.html}, files_of(paths, options.reading))
     password = read_password(options.document.password_file, console)
     stdin = open_stdin(console) if "-" in paths else None
-    return session.collect(paths, options.reading, options.method.words, password=password, stdin=stdin)
+    collection = session.collect(paths, options.reading, options.method.words, password=password, stdin=stdin)
+    return Query(text, collection, reading_more(method, options.run.more), retriever=retriever)
 
 
 def _split(document: DocumentOptions, console: Console) -> tuple[list[str], str]:

@@ -116,7 +116,7 @@ def run_server(console: Console, options: ListenOptions, settings: ServerSetting
             console.hint("what is asked goes over the network as it is: put a proxy with TLS before it, or use ssh -L")
         session.models.fetch = session.models.offer = None  # no client makes it download
         desk = stack.enter_context(
-            closing(Desk(session, library, console.report, parallel=options.at_once or 1, limit=options.timeout))
+            closing(Desk(session, library, console.report, parallel=options.at_once or 1, limit=options.time_limit))
         )
         this = Running(os.getpid(), access.address, os.path.abspath(file))
         with announced(this):

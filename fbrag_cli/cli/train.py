@@ -10,7 +10,7 @@ from typing import Any
 from fbrag_cli.cli.command import Group
 from fbrag_cli.cli.console import Console
 from fbrag_cli.cli.live import progress_line
-from fbrag_cli.cli.options import Options, ParallelOptions, RunOptions, arguments
+from fbrag_cli.cli.options import JobsOptions, Options, RunOptions, arguments
 from fbrag_cli.cli.session import open_session
 from fbrag_cli.cli.signals import limit_time
 from fbrag_cli.progress import Listener
@@ -43,8 +43,8 @@ class TrainingOptions(Options):
 
 def _add(training: type[Training]) -> None:
     """Add the command of a training."""
-    parallel = (ParallelOptions,) if training.is_parallel else ()
-    groups: tuple[type[Any], ...] = (TrainingOptions, *parallel, training, ModelSettings, CacheSettings, RunOptions)
+    jobs = (JobsOptions,) if training.is_parallel else ()
+    groups: tuple[type[Any], ...] = (TrainingOptions, *jobs, training, ModelSettings, CacheSettings, RunOptions)
 
     def command(console: Console, *records: Any) -> None:
         given = dict(zip(groups, records, strict=True))
@@ -74,8 +74,8 @@ def _train(console: Console, training: Training, given: Mapping[type[Any], Any])
         raise not_writable(path, error, "output", "choose another -o FOLDER") from None
     material = read_material(map(Path, options.arguments))
     training.check_rows(material)
-    if run.timeout:
-        limit_time(run.timeout, console.cancellation)
+    if run.time_limit:
+        limit_time(run.time_limit, console.cancellation)
     with (
         progress_line(console) as progress,
         open_session(models, cache, console, progress) as session,
@@ -88,6 +88,6 @@ def _train(console: Console, training: Training, given: Mapping[type[Any], Any])
             path=path,
             material=material,
             restart=options.restart,
-            at_once=given[ParallelOptions].at_once if training.is_parallel else 1,
+            at_once=given[JobsOptions].at_once if training.is_parallel else 1,
         )
         training.run(work)

@@ -18,6 +18,9 @@ from fbrag_cli.text.suggest import suggestion
 #: The hint if documents and question are in the wrong order or missing.
 EXAMPLE = 'fbrag ask book.txt "Who sealed the chronometer box?"'
 
+#: The hint for --model, which two options might mean.
+MODELS = "-m/--large is the model for the answer, --small the model for the forward samples"
+
 _ADDRESS = re.compile(r"(https?|ftp)://", re.IGNORECASE)
 _FILE_NAME = re.compile(r".*(/|\.[A-Za-z]\w{1,5}$)")  # "notes/", "book.txt"; not "Who?", "3.5", "U.S."
 
@@ -35,6 +38,8 @@ def usage_error(error: typer.TyperException, arguments: Sequence[str]) -> FbragE
         if separator in message:
             message, _, rest = message.partition(separator)
             hint = hint if hint.startswith("did you mean") else f"did you mean {rest.strip().rstrip('?)')}?"
+    if getattr(error, "option_name", "") == "--model" and "large" in getattr(context.command, "settings", ()):
+        hint = MODELS
     return FbragError("usage", message[:1].lower() + message[1:].rstrip("."), hint)
 
 

@@ -145,7 +145,7 @@ def devices(report: Mapping[str, Any], situation: DoctorInput, nvidia: bool) -> 
     ]
     found = "; ".join(each) or "none"
     if not situation.probe_gpu:
-        return Check("devices", "ok", f"{found}; GPU check skipped (--no-gpu-probe)")
+        return Check("devices", "ok", f"{found}; GPU check skipped (--skip-gpu)")
     driver = f"; NVIDIA driver {version}" if (version := nvidia_driver()) else ""
     if report["backends"] == ["CPU"] or any(device["is_gpu"] for device in report["devices"]):
         return Check("devices", "ok", found + driver)
@@ -268,7 +268,7 @@ def _fix_of_death(death: probe.Death, situation: DoctorInput, *, gpu: bool) -> s
     if death.cause == "SIGILL":  # the build uses instructions that this CPU lacks
         return install(situation.environ, CMAKE_ARGS="-DGGML_NATIVE=on")
     if death.cause and gpu:
-        return f"check without the GPU (fbrag doctor --no-gpu-probe), or {install(situation.environ)}"
+        return f"check without the GPU (fbrag doctor --skip-gpu), or {install(situation.environ)}"
     return install(situation.environ)
 
 

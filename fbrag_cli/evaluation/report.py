@@ -113,7 +113,7 @@ def compare_runs(new: Sequence[Result], old: Sequence[Result]) -> Report:
     return _differences(pairs, "Difference from the older run", [*groups, *before])
 
 
-def parse_minimum(text: str) -> dict[str, float]:
+def parse_fail_under(text: str) -> dict[str, float]:
     """Parse minimum scores such as `f1=0.4,evidence_recall=0.8`. Return them by metric.
 
     Raises FbragError (usage) for an unknown or repeated metric, one that should be low, and a value that is not a number from 0
@@ -129,14 +129,14 @@ def parse_minimum(text: str) -> dict[str, float]:
         if not equals or not 0 <= least <= 1:
             raise FbragError(
                 "usage",
-                f"--min: expected METRIC=NUMBER (0 to 1), got {one_line(part, 60)!r}",
-                "for example --min f1=0.4,evidence_recall=0.8",
+                f"--fail-under: expected METRIC=NUMBER (0 to 1), got {one_line(part, 60)!r}",
+                "for example --fail-under f1=0.4,evidence_recall=0.8",
             )
         name = known_metric(name)
         if name in LESS:
-            raise FbragError("usage", f"--min: {name} should be low", "use a minimum of abstain")
+            raise FbragError("usage", f"--fail-under: {name} should be low", "use --fail-under abstain=X")
         if name in minimum:
-            raise FbragError("usage", f"--min: {name} is given twice", "name each metric once")
+            raise FbragError("usage", f"--fail-under: {name} is given twice", "name each metric once")
         minimum[name] = least
     return minimum
 
@@ -172,7 +172,7 @@ def _chosen(groups: Sequence[Group], baseline: str) -> Group:
     found = found or [group for group in groups if str(group.configuration.get("method")).casefold() == asked]
     if len(found) != 1:
         how_many = "several configurations match" if found else "no configuration matches"
-        raise FbragError("usage", f"--compare: {how_many} {one_line(baseline, 60)!r}", f"use one of: {_listed(found or groups)}")
+        raise FbragError("usage", f"--baseline: {how_many} {one_line(baseline, 60)!r}", f"use one of: {_listed(found or groups)}")
     return found[0]
 
 

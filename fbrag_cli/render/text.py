@@ -21,14 +21,14 @@ _LONG = 10  # seconds that are told without a fraction
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """How much of each source is shown, and how: `context` lines around the sentence, or the `full` chunk.
+    """How much of each source is shown, and how.
 
-    sources: "cited": lines of the cited ones, and the locations of the others; "all": lines of all; "none". columns: of the
-    terminal; None off one. linked: whether places are links.
+    context: lines before and after the sentence; None for the whole chunk. sources: "cited": lines of the cited ones, and the
+    locations of the others; "all": lines of all; "none". columns: of the terminal; None off one. linked: whether places are
+    links.
     """
 
-    context: int
-    full: bool = False
+    context: int | None
     sources: Literal["cited", "all", "none"] = "cited"
     colored: bool = False
     linked: bool = False
@@ -40,12 +40,12 @@ class Layout:
 
     def lines(self, source: Source) -> list[Passage]:
         width = LONGEST_LINE if self.columns is None else max(_LEAST, min(self.columns - len(_MARGIN), LONGEST_LINE))
-        within = None if self.full else surrounded(source.passage, source.sentence, self.context)
+        within = None if self.context is None else surrounded(source.passage, source.sentence, self.context)
         return shown_lines(source.passage, width, within)
 
     def shown(self, source: Source) -> Passage:
         """Return what a source is named by: its sentence, or all of it."""
-        return source.passage if self.full else source.sentence or source.passage
+        return source.passage if self.context is None else source.sentence or source.passage
 
 
 def text(answer: Answer, layout: Layout, before: Sequence[Passage] = ()) -> str:
@@ -78,7 +78,9 @@ def sources(answer: Answer, layout: Layout, before: Sequence[Passage] = ()) -> I
         if not _is_shown(source, layout):
             continue
         named = layout.shown(source)
-        is_closest = source.shows in ("closest", "near") and answer.answered and layout.sources == "cited" and not layout.full
+        is_closest = (
+            source.shows in ("closest", "near") and answer.answered and layout.sources == "cited" and layout.context is not None
+        )
         head = Styled(f"{answer.heading}: " if is_closest else f"[{source.number}] " if source.number else "")
         head.add(place(named), link=link(named) if layout.linked else "").add(source.also_in)
         head.add(_NEW if _is_new(source.passage, before) else "")
@@ -165,7 +167,7 @@ def _read(stage: Stage) -> str:
 
 
 def _is_shown(source: Source, layout: Layout) -> bool:
-    return bool(source.shows) or layout.sources == "all" or layout.full
+    return bool(source.shows) or layout.sources == "all" or layout.context is None
 
 
 def _is_new(passage: Passage, before: Sequence[Passage]) -> bool:
@@ -176,7 +178,7 @@ def _is_new(passage: Passage, before: Sequence[Passage]) -> bool:
 def _line(source: Source, line: Passage, layout: Layout) -> str:
     """Return a line of a source with its margin: the sentence bold or pointed at, if more is shown, and its words in color."""
     shown, points = Styled().add(line_text(line)), False
-    if source.sentence and source.shows in ("best", "closest") and (layout.context or layout.full):
+    if source.sentence and source.shows in ("best", "closest") and layout.context != 0:
         start, end = max(source.sentence.start, line.start), min(source.sentence.end, line.end)
         shown.style(start - line.start, end - line.start, BOLD)
         points = start < end and not layout.colored

@@ -62,13 +62,6 @@ def byte_size(count: float) -> str:
     return f"{count / 1e6:.0f} MB" if count >= 1e6 else f"{count / 1e3:.0f} kB"
 
 
-def seconds_of(time: str, units: str) -> int | None:
-    """Return the seconds in a duration with a unit, such as 3600 for "1h"; None for other text. units: letters of "smhdw"."""
-    if found := re.fullmatch(rf"([0-9]{{1,9}})([{units}])", time):
-        return int(found[1]) * {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}[found[2]]
-    return None
-
-
 def _visible(character: str) -> str:
     code = ord(character)
     if code < 0x20:

@@ -30,7 +30,7 @@ class Training:
     """Trains the components of a method for a language model, which is not changed. Its fields are settings.
 
     output: output folder. name: word after `fbrag train`. example: a command line without `fbrag train`. help: text of --help.
-    first: options that --help shows besides the common ones. is_parallel: whether it has --parallel.
+    first: options that --help shows besides the common ones. is_parallel: whether it has --jobs.
     """
 
     output: str

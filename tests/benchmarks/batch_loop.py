@@ -5,7 +5,7 @@
     python tests/benchmarks/batch_loop.py --small smollm2-135m --large smollm2-135m --max-tokens 16 --words 1200
 
 The documents are parts of the inquiry (`tests/documents`) of equal length, or of `--words` words; the questions are its own.
-`--behind` puts a long text before each. `--at-once` adds a batch with that many questions at once (`--parallel`). The commands
+`--behind` puts a long text before each. `--at-once` adds a batch with that many questions at once (`--jobs`). The commands
 take turns; another one begins each round. None has a cache; with `--cached` each has one of its own, empty at the start of a
 round, as people run them. Prints the wall and the processor seconds of each, the loop's by the batch's in each round, what the
 loop spends where no model works (`ask --dry-run`), and each answer that differs.
@@ -73,7 +73,7 @@ def main() -> None:
     batch = [*FBRAG, "batch", "-q", *(f"{i + 1}.txt" for i in range(options.documents)), "-Q", "questions", *shared]
     commands = {"batch": batch, "loop": ["sh", "-c", LOOP.format(ask=ask)]}
     if options.at_once:
-        commands[f"batch, {options.at_once} at once"] = [*batch, "--parallel", str(options.at_once)]
+        commands[f"batch, {options.at_once} at once"] = [*batch, "--jobs", str(options.at_once)]
     before = options.behind.read_text("utf-8") + "\n\n" if options.behind else ""
     walls, cpus = {name: list[float]() for name in commands}, {name: list[float]() for name in commands}
     with tempfile.TemporaryDirectory() as made:

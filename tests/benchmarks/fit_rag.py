@@ -165,7 +165,7 @@ def answer(out: Path, options: argparse.Namespace) -> None:
             if (question.id, name) in kept:
                 continue
             if name in AT_EQUAL_WORDS:
-                method = replace(cast("FitRag", method), budget=kept[question.id, "fit-rag"]["words"])
+                method = replace(cast("FitRag", method), max_words=kept[question.id, "fit-rag"]["words"])
             retriever = by_vectors if name.startswith(DENSE) else None
             row = answered(question, name, method, asked, asked.tools(large, parts, retriever))
             kept[question.id, name] = row

@@ -53,7 +53,7 @@ COMMANDS: dict[str, tuple[str, dict[str, str]]] = {
     "ask, no such device": (f"{ASK} -s device=nothing", {}),
     "ask, shares": (f"{ASK} -s tensor-split=1", {}),
     "ask --method r2ag": (ASK.replace("SAMPLES", "--method r2ag"), {}),
-    "batch --parallel 2": (f"{BATCH} --parallel 2", {}),
+    "batch --jobs 2": (f"{BATCH} --jobs 2", {}),
     "chat": ("-v chat DOCUMENT --small MODEL --large MODEL LENGTH SAMPLES", {}),
     "bench": ("bench --small MODEL --large MODEL --tokens 256 --repeat 1", {}),
     "ask, no driver": (ASK, NO_GPU),

@@ -48,9 +48,9 @@ ROWS = [RESULTS / f"recall{name}.jsonl.gz" for name in ("", "-qmsum", "-fairytal
 KEPT = {"method": "fb-rag", "small": "qwen2.5-coder-1.5b", "samples": 5, "recall": 8, "temperature": 1.0}
 
 MODEL = "qwen2.5-coder-1.5b"
-PAPER = FBRag(recall=8, reads="chunks", samples=5, forward_tokens=128)
+PAPER = FBRag(recall=8, granularity="chunk", samples=5, forward_tokens=128)
 SECOND = "2 chunks more"
-DRAWN = FBRag(reads="chunks", samples=3, forward_tokens=48)
+DRAWN = FBRag(granularity="chunk", samples=3, forward_tokens=48)
 
 Key = tuple[str, str]  # of a question: data set and id
 

@@ -43,7 +43,7 @@ _LONG = {"qmsum": 256}  # tokens of an answer; of the others 64
 WAYS: dict[str, Method] = {
     "default": replace(DRAWN, order="document"),  # as in the paper; the rows of older tables have this name
     "read first, chunks": DRAWN,
-    "read first, windows": replace(DRAWN, reads="windows"),
+    "read first, windows": replace(DRAWN, granularity="window"),
     "order-preserving, 5": OrderPreserving(select=5),
     "order-preserving, 8": OrderPreserving(select=8),
     "as installed": FBRag(),

@@ -219,7 +219,7 @@ def test_a_document_cannot_speak_to_the_terminal_or_as_markup(fbrag: Run, tmp_pa
     (tmp_path / "hostile.txt").write_text(hostile * 20)
     shown = {}
     for form in ("text", "md", "json"):
-        done = fbrag("ask", "hostile.txt", "Who is the captain?", "-f", form, "--full", "--allow-unsupported", *FAST)
+        done = fbrag("ask", "hostile.txt", "Who is the captain?", "-f", form, "-C", "all", "--allow-unsupported", *FAST)
         assert done.returncode == 0, done.stderr
         assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]", done.stdout + done.stderr)
         shown[form] = done.stdout
@@ -260,7 +260,7 @@ def test_sigterm_ends_with_143(clean_environment: dict[str, str]) -> None:
 
 
 def test_a_closed_pipe_ends_silently(clean_environment: dict[str, str]) -> None:
-    command = f"{sys.executable} -m fbrag_cli explain --text {INQUIRY} | head -1"
+    command = f"{sys.executable} -m fbrag_cli text {INQUIRY} | head -1"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, env=clean_environment, timeout=60, check=False)
     assert len(done.stdout.splitlines()) == 1
     assert done.stderr == ""
@@ -325,6 +325,6 @@ def test_an_answer_alone_is_one_line_whatever_the_model_writes(fbrag_cached: Run
 
 
 def test_on_a_narrow_terminal_no_line_of_a_source_is_too_wide(module_environment: dict[str, str]) -> None:
-    shown = on_terminal(60, module_environment, "ask", INQUIRY, QUESTION, "--allow-unsupported", "--full", *FAST)
+    shown = on_terminal(60, module_environment, "ask", INQUIRY, QUESTION, "--allow-unsupported", "-C", "all", *FAST)
     assert len(shown) > 8
     assert all(len(line) <= 60 for line in shown if line.startswith("    "))

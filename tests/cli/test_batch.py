@@ -144,7 +144,7 @@ def test_other_settings_models_and_documents_are_refused(fbrag: Run, folder: Pat
 def test_documents_that_are_known_when_they_are_read_are_refused_too(fbrag: Run, folder: Path, document: str) -> None:
     """A folder as one source, and stdin."""
     text = (folder / "docs" / "a.txt").read_text("utf-8")
-    command = ("batch", document, "--together", "-Q", "q.txt", "-o", "out.jsonl", *SMALL)
+    command = ("batch", document, "--merge", "-Q", "q.txt", "-o", "out.jsonl", *SMALL)
     assert fbrag(*command, "--limit", "1", stdin=text).returncode == 0
     before = (folder / "out.jsonl").read_bytes()
     (folder / "docs" / "c.txt").write_text("The brig sailed at noon.", "utf-8")
@@ -240,7 +240,7 @@ def test_they_are_no_part_of_a_folder_that_is_one_source(fbrag: Run, folder: Pat
     (folder / "docs" / "asked [1].txt").write_text("When did the brig sail?\n", "utf-8")
     (folder / "docs" / "asked 1.txt").write_text("The brig sailed when it was asked.\n", "utf-8")
     for _ in range(2):
-        done = fbrag("batch", "docs", "--together", "-Q", "docs/asked [1].txt", "-o", "docs/rows.csv", *SMALL)
+        done = fbrag("batch", "docs", "--merge", "-Q", "docs/asked [1].txt", "-o", "docs/rows.csv", *SMALL)
         assert done.returncode == 0, done.stderr
         (folder / "docs" / "asked [1].txt").write_text("When did the brig sail?\nWho sealed the box?\n", "utf-8")
     with (folder / "docs" / "rows.csv").open(newline="", encoding="utf-8-sig") as file:
@@ -402,7 +402,7 @@ def test_a_terminal_is_told_how_questions_end(folder: Path, clean_environment: d
 
 
 def test_documents_together_and_questions_from_stdin(fbrag: Run, folder: Path) -> None:
-    done = fbrag("batch", "docs/a.txt", "docs/b.txt", "--together", "-Q", "-", *SMALL, stdin="When did the brig sail?\n")
+    done = fbrag("batch", "docs/a.txt", "docs/b.txt", "--merge", "-Q", "-", *SMALL, stdin="When did the brig sail?\n")
     assert done.returncode == 0, done.stderr
     (row,) = map(json.loads, done.stdout.splitlines())
     assert row["document"] == "docs/a.txt, docs/b.txt"
@@ -419,12 +419,12 @@ def test_shards_are_parts_of_the_whole(fbrag: Run, folder: Path) -> None:
 
 def test_questions_at_once_give_their_rows_in_order(fbrag: Run, folder: Path) -> None:
     """Equal answers are tested with a model in full precision (tests/session): batches of other sizes round otherwise."""
-    done = fbrag("batch", "docs", "-Q", "q.txt", "--no-cache", "--parallel", "3", *SMALL)
+    done = fbrag("batch", "docs", "-Q", "q.txt", "--no-cache", "--jobs", "3", *SMALL)
     assert done.returncode == 0, done.stderr
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     assert [(row["document"], row["id"]) for row in rows] == [(f"docs/{name}.txt", number) for name in "ab" for number in "123"]
     assert all(row["answer"] or row["unsupported_answer"] for row in rows)
-    assert "hint: on a CPU, --parallel 3 is slower than --parallel 1" in done.stderr
+    assert "hint: on a CPU, --jobs 3 is slower than --jobs 1" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -432,9 +432,9 @@ def test_questions_at_once_give_their_rows_in_order(fbrag: Run, folder: Path) ->
     [
         (["docs"], "use either --questions FILE or --pairs FILE"),
         (["-Q", "q.txt"], "no documents given"),
-        (["docs", "--pairs", "q.txt"], "--pairs cannot be combined with DOC or --together"),
+        (["docs", "--pairs", "q.txt"], "--pairs cannot be combined with DOC or --merge"),
         (["docs", "-Q", "q.txt", "--shard", "3/2"], "--shard 3/2: expected I/N"),
-        (["docs", "-Q", "q.txt", "--parallel", "many"], '--parallel is "many", expected auto or a number from 1 to 64'),
+        (["docs", "-Q", "q.txt", "--jobs", "many"], '--jobs is "many", expected auto or a number from 1 to 64'),
         (["docs", "-Q", "q.txt", "--set", "gpu-layers=²"], '--set gpu-layers is "²", expected auto, all or a number'),
         (["-", "-Q", "-"], "'-' (stdin) is used twice"),
         (["docs", "-Q", "q.txt", "-o", "docs"], "docs is not a regular file"),

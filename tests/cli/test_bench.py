@@ -12,7 +12,7 @@ FAST = ("--small", "smollm2-135m", "-m", "smollm2-135m", "--tokens", "100,200", 
 
 
 def test_every_part_of_a_question_is_timed(fbrag: Run, smollm2: object) -> None:
-    done = fbrag("bench", INQUIRY, *FAST, "--json", "--max", "first_token=0.001,load=600")
+    done = fbrag("bench", INQUIRY, *FAST, "--json", "--fail-over", "first_token=0.001,load=600")
     assert done.returncode == 1, done.stderr
     told = json.loads(done.stdout)
     found = {(each["name"], each["tokens"]): each for each in told["measures"]}
@@ -42,7 +42,7 @@ def test_the_table_names_units_and_memory(fbrag: Run, smollm2: object) -> None:
     ("arguments", "told"),
     [
         (("--tokens", "many"), "expected numbers of tokens, got 'many'"),
-        (("--max", "prefill=3"), "expected NAME=SECONDS, got 'prefill=3'"),
+        (("--fail-over", "prefill=3"), "expected NAME=TIME, got 'prefill=3'"),
         ((INQUIRY, INQUIRY), "one document"),
     ],
 )

@@ -134,7 +134,7 @@ def test_clear_asks_on_a_terminal(clean_environment: Environ, here: Environ, cac
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["clear", "-y", "--older-than", "3x"], "--older-than 3x"),
+        (["clear", "-y", "--older-than", "3x"], '--older-than is "3x"'),
         (["clear", "-y", "--older-than", "30"], "30d"),
         (["clear", "-y", "--older-than", "-1d"], "-1d"),
         (["clear", "-y", "--older-than", "9" * 400 + "d"], "expected a duration"),

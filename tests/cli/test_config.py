@@ -61,7 +61,7 @@ def test_show_as_json(fbrag: Run, config: Path) -> None:
         (["set", "samples", "65"], "a whole number from 1 to 64"),
         (["set", "recall", "0"], "a whole number, at least 1"),
         (["set", "gpu_layers", "some"], "auto, all or a number"),
-        (["set", "parallel", "65"], "auto or a number from 1 to 64"),
+        (["set", "jobs", "65"], "auto or a number from 1 to 64"),
         (["set", "offline", "perhaps"], "true or false"),
         (["set", "gpu"], "VALUE"),
         (["get"], "KEY"),

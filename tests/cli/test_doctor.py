@@ -63,7 +63,7 @@ def test_a_model_that_works(fbrag: Run, smollm2: Path) -> None:
 
 
 def test_lines_for_people(fbrag: Run, tmp_path: Path) -> None:
-    done = fbrag("doctor", "--offline", "--no-gpu-probe", env={**SMALL, "FBRAG_MODELS_DIR": str(tmp_path / "none")})
+    done = fbrag("doctor", "--offline", "--skip-gpu", env={**SMALL, "FBRAG_MODELS_DIR": str(tmp_path / "none")})
     assert done.returncode == 0  # a model that has not been fetched yet is no failure
     lines = done.stdout.splitlines()
     assert all(line.split()[0] in ("ok", "warn", "fix:") for line in lines)
@@ -100,7 +100,7 @@ def test_broken_things_are_findings_and_exit_1(fbrag: Run, smollm2: Path, tmp_pa
 @POSIX
 @pytest.mark.parametrize(
     ("number", "fix"),
-    [(signal.SIGSEGV, "--no-gpu-probe"), (signal.SIGILL, "GGML_NATIVE"), (signal.SIGKILL, "out of memory")],
+    [(signal.SIGSEGV, "--skip-gpu"), (signal.SIGILL, "GGML_NATIVE"), (signal.SIGKILL, "out of memory")],
 )
 def test_a_model_that_kills_its_process(
     situation: DoctorInput, monkeypatch: pytest.MonkeyPatch, number: signal.Signals, fix: str
@@ -230,7 +230,7 @@ def test_a_folder_of_models_that_is_on_no_disk(situation: DoctorInput, monkeypat
 
 def test_a_login_in_the_address_of_both_models_is_not_printed(fbrag: Run) -> None:
     server = "http://me:secret@host/v1"
-    done = fbrag("doctor", "--offline", "--no-gpu-probe", env={"FBRAG_LARGE": server, "FBRAG_SMALL": server})
+    done = fbrag("doctor", "--offline", "--skip-gpu", env={"FBRAG_LARGE": server, "FBRAG_SMALL": server})
     assert done.returncode == 1
     assert "secret" not in done.stdout + done.stderr
 

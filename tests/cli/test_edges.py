@@ -64,7 +64,7 @@ def _one_error(done: subprocess.CompletedProcess[str], code: int, said: str) -> 
         "ask --dry-run fine.txt Who?",
         "explain --method vanilla fine.txt brig",
         "explain --method vanilla fine.txt brig --json",
-        f"explain --text {shlex.quote(str(INQUIRY))}",
+        f"text {shlex.quote(str(INQUIRY))}",
     ],
 )
 @pytest.mark.parametrize("buffered", [True, False])
@@ -209,7 +209,7 @@ def test_a_number_out_of_range_is_a_usage_error(fbrag: Run, tmp_path: Path, argu
     _one_error(fbrag("ask", "--dry-run", "fine.txt", "Who?", *arguments), 2, arguments[0].strip("-"))
 
 
-@pytest.mark.parametrize("name", ["chunk-words", "select", "limit", "chunk", "seed"])
+@pytest.mark.parametrize("name", ["chunk-words", "select", "rows", "chunk", "seed"])
 def test_a_whole_number_of_31_digits_is_taken_or_refused(fbrag: Run, tmp_path: Path, name: str) -> None:
     (tmp_path / "fine.txt").write_text("The brig sailed at noon.")
     done = fbrag("explain", "--method", "vanilla", "fine.txt", "Who?", f"--{name}", MANY)
@@ -390,5 +390,5 @@ def test_many_unknown_keys_take_no_time_and_five_lines(shell: Shell, tmp_path: P
     assert monotonic() - began < 20
     assert done.returncode == 0
     assert done.stderr.count("unknown setting") == 5
-    checked = shell("$fbrag doctor --config many.toml --no-gpu-probe").stdout
+    checked = shell("$fbrag doctor --config many.toml --skip-gpu").stdout
     assert "and 19,995 more" in " ".join(checked.split())

@@ -84,9 +84,9 @@ def test_a_preset_is_compared_with_the_default(fbrag: Run, data: Path, tmp_path:
 def test_a_threshold_that_is_missed_is_exit_1_and_a_second_run_writes_nothing(fbrag: Run, data: Path, tmp_path: Path) -> None:
     rows = tmp_path / "rows.jsonl"
     command = ("eval", data, "--retrieval-only", "--method", "vanilla", "-o", rows)
-    assert fbrag(*command, "--min", "evidence_recall=0.1").returncode == 0
+    assert fbrag(*command, "--fail-under", "evidence_recall=0.1").returncode == 0
     before = rows.read_bytes()
-    missed = fbrag(*command, "--min", "evidence_recall=0.999")
+    missed = fbrag(*command, "--fail-under", "evidence_recall=0.999")
     assert missed.returncode == 1
     assert "evidence_recall" in missed.stderr
     assert rows.read_bytes() == before
@@ -95,7 +95,7 @@ def test_a_threshold_that_is_missed_is_exit_1_and_a_second_run_writes_nothing(fb
 def test_two_questions_are_answered_and_compared(fbrag: Run, data: Path, tmp_path: Path, smollm2: Path) -> None:
     rows = tmp_path / "rows.jsonl"
     models = ("--small", "smollm2-135m", "-m", "smollm2-135m", "--set", "recall=2", "--set", "select=2", "--set", "samples=2")
-    compared = ("--method", "fb-rag,order-preserving", "--compare", "order-preserving", "-f", "md")
+    compared = ("--method", "fb-rag,order-preserving", "--baseline", "order-preserving", "-f", "md")
     short = ("--chunk-words", "60", "--set", "forward-tokens=24", "--max-tokens", "8")
     done = fbrag("eval", data, "--limit", "2", *models, *short, *compared, "-o", rows)
     assert done.returncode == 0, done.stderr
@@ -127,7 +127,7 @@ def test_abstention_is_measured_where_a_question_has_no_answer(
     fbrag: Run, unanswerable: Path, tmp_path: Path, smollm2: Path
 ) -> None:
     command = ("eval", unanswerable, "--method", "vanilla", "-m", "smollm2-135m", "--set", "select=1", "--chunk-words", "60")
-    done = fbrag(*command, "--max-tokens", "8", "-o", tmp_path / "rows.jsonl", "--json", "--min", "abstain=0")
+    done = fbrag(*command, "--max-tokens", "8", "-o", tmp_path / "rows.jsonl", "--json", "--fail-under", "abstain=0")
     assert done.returncode == 0, done.stderr
     written = [json.loads(line) for line in (tmp_path / "rows.jsonl").read_text().splitlines()]
     figures = [{name: value for name, value in row["metrics"].items() if "abstain" in name} for row in written]
@@ -136,17 +136,17 @@ def test_abstention_is_measured_where_a_question_has_no_answer(
     assert all(row["seconds"]["verify"] > 0 for row in written)
     (report,) = json.loads(done.stdout)
     assert {"abstain", "abstain_wrongly"} <= {table["name"] for table in report["tables"]}
-    left_out = fbrag(*command, "--max-tokens", "8", "-o", tmp_path / "none.jsonl", "--no-abstain", "--min", "abstain=0")
+    left_out = fbrag(*command, "--max-tokens", "8", "-o", tmp_path / "none.jsonl", "--no-abstain", "--fail-under", "abstain=0")
     assert left_out.returncode == 1
     assert "abstain was not measured" in left_out.stderr
 
 
 def test_a_label_is_typed_as_the_report_has_it(fbrag: Run, data: Path, tmp_path: Path) -> None:
     command = ("eval", data, "--retrieval-only", "--method", "vanilla,order-preserving", "--set", "select=3,5", "--limit", "4")
-    done = fbrag(*command, "-o", tmp_path / "rows.jsonl", "--compare", "vanilla:select=3")
+    done = fbrag(*command, "-o", tmp_path / "rows.jsonl", "--baseline", "vanilla:select=3")
     assert done.returncode == 0, done.stderr
     assert "Difference from vanilla:select=3" in done.stdout
-    refused = fbrag(*command, "-o", tmp_path / "rows.jsonl", "--compare", "vanilla:select=4")
+    refused = fbrag(*command, "-o", tmp_path / "rows.jsonl", "--baseline", "vanilla:select=4")
     assert "vanilla:select=3; order-preserving:select=3; vanilla:select=5" in refused.stderr
 
 
@@ -155,11 +155,11 @@ def test_a_comparison_counts_the_rows_that_are_there(fbrag: Run, data: Path, tmp
     rows, command = tmp_path / "rows.jsonl", ("eval", data, "--retrieval-only", "--method", "vanilla", "--limit", "2")
     assert fbrag(*command, "--set", "select=3", "-o", rows).returncode == 0
     before = rows.read_bytes()
-    refused = fbrag(*command, "--set", "select=5", "-o", rows, "--compare", "vanilla")
+    refused = fbrag(*command, "--set", "select=5", "-o", rows, "--baseline", "vanilla")
     assert refused.returncode == 2
     assert "vanilla:select=3; vanilla:select=5" in refused.stderr
     assert rows.read_bytes() == before
-    done = fbrag(*command, "--set", "select=5", "-o", rows, "--compare", "vanilla:select=3")
+    done = fbrag(*command, "--set", "select=5", "-o", rows, "--baseline", "vanilla:select=3")
     assert done.returncode == 0, done.stderr
 
 
@@ -196,13 +196,13 @@ def test_an_embedding_model_that_is_not_there_is_told(fbrag: Run, smollm2: Path)
         (("DATA", "--set", "weights=much"), "--set weights"),
         (("DATA", "--set", "select=0"), "--set select"),
         (("DATA", "--method", "vanilla", "--set", "samples=3"), "samples has no effect with vanilla"),
-        (("DATA", "--min", "f1=40"), "--min"),
-        (("DATA", "--method", "vanilla", "--compare", "nothing"), "--compare"),
+        (("DATA", "--fail-under", "f1=40"), "--fail-under"),
+        (("DATA", "--method", "vanilla", "--baseline", "nothing"), "--baseline"),
         (
-            ("DATA", "--method", "vanilla", "--set", "select=3,5", "--compare", "vanilla"),
+            ("DATA", "--method", "vanilla", "--set", "select=3,5", "--baseline", "vanilla"),
             "several configurations match 'vanilla'",
         ),
-        (("DATA", "--method", "vanilla", "--compare", str(QUESTIONS)), "line 1: schema is"),
+        (("DATA", "--method", "vanilla", "--baseline", str(QUESTIONS)), "line 1: schema is"),
     ],
 )
 def test_what_cannot_be_is_told_before_the_work(

@@ -83,7 +83,7 @@ def test_find_tells_the_fate_of_a_passage_across_line_ends(fbrag_cached: Run) ->
 def test_what_the_large_model_reads_is_listed_and_found(fbrag_cached: Run) -> None:
     models = ("--small", "smollm2-135m", "-m", "smollm2-135m")
     looking = ("--recall", "1", "--samples", "2", "--set", "forward-tokens=24")
-    asked = ("explain", INQUIRY, QUESTION, "--budget", "200", "-n", "3", *looking, *models)
+    asked = ("explain", INQUIRY, QUESTION, "--max-words", "200", "-n", "3", *looking, *models)
     told, text = json.loads(fbrag_cached(*asked, "--json").stdout), INQUIRY.read_text("utf-8")
     read = [text[start:end] for chunk in told["chunks"] for start, end in chunk["read"]]
     n_words = sum(len(part.split()) for part in read)
@@ -138,10 +138,23 @@ def test_a_dry_run_and_the_exit_code_are_those_of_ask(fbrag_cached: Run) -> None
 
 
 def test_text_is_the_decoded_document_with_line_numbers(fbrag_cached: Run) -> None:
-    done = fbrag_cached("explain", "--text", INQUIRY)
+    done = fbrag_cached("text", INQUIRY)
     lines = INQUIRY.read_text("utf-8").split("\n")
     assert [line[len(str(len(lines))) :].strip() for line in done.stdout.splitlines()] == [line.strip() for line in lines]
     assert done.stdout.splitlines()[9].split()[0] == "10"
+
+
+def test_texts_of_several_documents_have_their_names_and_may_go_to_a_file(fbrag: Run, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("The brig sailed at noon.\n", "utf-8")
+    (tmp_path / "b.txt").write_text("The keeper stayed.\n", "utf-8")
+    done = fbrag("text", tmp_path / "a.txt", tmp_path / "b.txt", "-o", tmp_path / "both.out")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert re.findall(r"=== .*([ab]\.txt)\n *1 +(\w+ \w+)", (tmp_path / "both.out").read_text("utf-8")) == [
+        ("a.txt", "The brig"),
+        ("b.txt", "The keeper"),
+    ]
+    twice = fbrag("text", "-", "--password-file", "-")
+    assert (twice.returncode, twice.stdout) == (2, "")
 
 
 def on_terminal(columns: int, environment: dict[str, str], *arguments: object) -> list[str]:
@@ -209,7 +222,7 @@ def test_one_chunk_is_not_called_chunks(fbrag_cached: Run, tmp_path: Path) -> No
         ("models", "list", "--json"),
         ("cache", "size", "--json"),
         ("config", "show", "--config", "x\x9b31m\u202e.toml", "--json"),
-        ("doctor", "--json", "--offline", "--no-gpu-probe"),
+        ("doctor", "--json", "--offline", "--skip-gpu"),
     ],
 )
 def test_no_json_carries_what_a_terminal_would_obey(command: tuple[str, ...], fbrag: Run, tmp_path: Path) -> None:

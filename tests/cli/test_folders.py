@@ -66,7 +66,7 @@ def test_every_door_takes_names_in_another_normal_form(fbrag: Run, tmp_path: Pat
     (folder / "jobs.csv").write_text("document,question\nVerträge/Größe.txt,How long is the boat?\n")
     about = ("--method", "vanilla", "--max-tokens", "2", "--large", "smollm2-135m")
 
-    assert "12 meters" in fbrag("explain", "--text", "Verträge/Größe.txt").stdout
+    assert "12 meters" in fbrag("text", "Verträge/Größe.txt").stdout
     assert "the question is missing" in fbrag("ask", "Verträge", "Verträge/Größe.txt").stderr
     plan = fbrag("ask", "Verträge", QUESTION, "--dry-run", "--include", "Grö*", "--config", "Verträge/Einträge.toml")
     assert json.loads(plan.stdout)["documents"] == 1

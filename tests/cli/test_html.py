@@ -28,7 +28,7 @@ def words(text: str) -> str:
     return " ".join(text.split())
 
 
-@pytest.mark.parametrize("read", [("--select", "2"), ("--budget", "120", "--recall", "1")])
+@pytest.mark.parametrize("read", [("--select", "2"), ("--max-words", "120", "--recall", "1")])
 def test_ask_writes_the_page_beside_the_answer(fbrag: Run, tmp_path: Path, read: tuple[str, str]) -> None:
     page = tmp_path / "page.html"
     options = ("-m", "smollm2-135m", "--max-tokens", "16", "--allow-unsupported", "--json", *FAST, *read)
@@ -38,7 +38,7 @@ def test_ask_writes_the_page_beside_the_answer(fbrag: Run, tmp_path: Path, read:
     shown = words(unescape(re.sub(r"<[^>]*>", "", page.read_text("utf-8"))))
     assert words(QUESTION) in shown
     assert all(words(source["text"]) in shown for source in told["sources"])
-    assert ("the rest of their text is pale" in shown) == ("--budget" in read)
+    assert ("the rest of their text is pale" in shown) == ("--max-words" in read)
     assert all(words(sample["rationale"]) in shown for sample in told["samples"])
 
 

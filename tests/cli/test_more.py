@@ -38,7 +38,7 @@ def declining() -> Iterator[str]:
         yield server.address
 
 
-@pytest.mark.parametrize("reads", [("--budget", 60), ("--select", 2)])
+@pytest.mark.parametrize("reads", [("--max-words", 60), ("--select", 2)])
 def test_what_was_read_and_as_much_again_with_the_same_samples(fbrag: Run, smollm2: Path, reads: tuple[object, ...]) -> None:
     models = ("--small", smollm2, "--large", smollm2, "--max-tokens", 8)
     looking = ("--chunk-words", 60, "--recall", 1, "--samples", 2, "--set", "forward-tokens=12", *reads)

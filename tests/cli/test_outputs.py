@@ -46,25 +46,25 @@ def folder(tmp_path: Path) -> Path:
         "ask docs Who? -o docs/b.txt",
         "ask docs Who? --html third.txt",
         "explain a.txt Who? -o a.txt",
-        "explain a.txt --text -o a.txt",
+        "text a.txt -o a.txt",
         "batch a.txt -Q q.txt -o a.txt --restart",
         "batch a.txt -Q q.txt -o linked.txt --restart",
         "batch a.txt -Q q.txt -o second.txt --restart",
         "batch docs -Q q.txt -o docs/b.txt --restart",
         "batch docs -Q q.txt -o third.txt --restart",
-        "batch docs --together -Q q.txt -o docs/b.txt --restart",
+        "batch docs --merge -Q q.txt -o docs/b.txt --restart",
         "batch a.txt -Q rows.jsonl -o rows.jsonl --restart",
         "batch rows.jsonl -Q q.txt -o rows.jsonl --restart",
         "batch --pairs rows.jsonl -o rows.jsonl --restart",
         "batch --pairs jobs.csv -o a.txt --restart",
         "batch --pairs of-rows.csv -o rows.jsonl --restart",
         "eval rows.jsonl -o rows.jsonl --restart",
-        "eval docs/b.txt --compare rows.jsonl -o rows.jsonl --restart",
+        "eval docs/b.txt --baseline rows.jsonl -o rows.jsonl --restart",
     ],
 )
 def test_an_input_is_no_output(fbrag: Run, folder: Path, line: str) -> None:
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-    done = fbrag(*line.split(), *(() if line.startswith("eval") else SMALL))
+    done = fbrag(*line.split(), *(() if line.startswith(("eval", "text")) else SMALL))
     assert (done.returncode, done.stdout) == (2, ""), done.stderr
     assert "it is read, and would be overwritten" in done.stderr or "is not a file of such rows" in done.stderr
     assert {path: path.read_bytes() for path in before} == before

@@ -75,7 +75,7 @@ def test_the_key_goes_to_the_server_and_nowhere_else(fbrag: Run, tmp_path: Path,
     with Loopback() as server:
         done = fbrag("ask", INQUIRY, QUESTION, "--json", "-vv", *FEW, *both(server.address), *options, env=env)
         shown = fbrag("config", "show", "--origin", env=env)
-        doctor = fbrag("doctor", "--offline", "--no-gpu-probe", env={**env, "FBRAG_LARGE": server.address})
+        doctor = fbrag("doctor", "--offline", "--skip-gpu", env={**env, "FBRAG_LARGE": server.address})
         server.default = status(403, "sk-secret-1234 is not welcome", "text/plain")
         failed = fbrag("ask", INQUIRY, "Who?", "--json", *FEW, *both(server.address), *options, env=env)
     assert done.returncode == 0, done.stderr
@@ -171,11 +171,11 @@ def test_an_address_stands_in_the_configuration_too(fbrag: Run) -> None:
         assert (done.returncode, done.stdout) == (0, "It is blue.\n")
         listed = fbrag("models", "list", "--json")
         assert listed.returncode == 0, listed.stderr
-        checked = fbrag("doctor", "--offline", "--no-gpu-probe", "--json")
+        checked = fbrag("doctor", "--offline", "--skip-gpu", "--json")
         findings = {check["name"]: check for check in json.loads(checked.stdout)["checks"]}
         assert findings["small model"]["finding"] == f"{server.address} replies: tiny"
         assert findings["large model"]["status"] == "ok"
-    checked = fbrag("doctor", "--offline", "--no-gpu-probe", "--json")
+    checked = fbrag("doctor", "--offline", "--skip-gpu", "--json")
     findings = {check["name"]: check for check in json.loads(checked.stdout)["checks"]}
     assert findings["large model"]["status"] == "fail" or findings["small model"]["status"] == "fail"
     assert checked.returncode == 1

@@ -163,7 +163,7 @@ def test_chinese_is_broken_at_the_width_of_its_characters(
 def test_the_findings_of_the_doctor_are_broken_between_words(
     columns: int, clean_environment: dict[str, str], tmp_path: Path
 ) -> None:
-    command = ["doctor", "--offline", "--no-gpu-probe"]
+    command = ["doctor", "--offline", "--skip-gpu"]
     environment = clean_environment | {"FBRAG_SMALL": "smollm2-135m", "FBRAG_LARGE": "smollm2-135m"}
     plain = subprocess.run(
         [sys.executable, "-m", "fbrag_cli", *command], capture_output=True, text=True, env=environment, check=False

@@ -134,7 +134,7 @@ def test_a_format_that_nobody_typed_and_the_command_lacks_is_left_out(fbrag: Run
     assert fbrag(*command, "-f", form).returncode == 2
 
 
-@pytest.mark.parametrize("option", [("--text",), ("--show-prompt",), ("--chunk", "1")])
+@pytest.mark.parametrize("option", [("--show-prompt",), ("--chunk", "1")])
 def test_explain_has_no_json_of_what_is_text(fbrag: Run, files: Path, option: tuple[str, ...]) -> None:
     done = fbrag("explain", "fine.txt", "brig", "--json", *option)
     assert (done.returncode, json.loads(done.stdout)["error"]["code"]) == (2, "usage")
@@ -204,6 +204,10 @@ def test_small_mistakes_get_the_right_hint(fbrag: Run, files: Path) -> None:
     assert "pw.txt" not in fbrag("ask", "emptied.dat", "Who?").stderr
     assert "pw.txt" not in fbrag("ask", "nothing.txt", "Who?").stderr
     assert fbrag("ask", "fine.txt", "Who?", "--samll", "x").stderr.splitlines()[1] == "hint: did you mean --small?"
+    assert fbrag("ask", "fine.txt", "Who?", "--model", "x").stderr.splitlines() == [
+        "error: no such option: --model",
+        "hint: -m/--large is the model for the answer, --small the model for the forward samples",
+    ]
     refused = fbrag("config", "set", "weights", "x", "--config", "own.toml")
     assert (refused.returncode, len(refused.stderr.splitlines())) == (2, 1)
     assert "expected X:Y" in refused.stderr
@@ -437,7 +441,7 @@ def test_a_first_mistake_gets_an_example(fbrag: Run, files: Path, arguments: lis
     assert done.returncode == 2
 
 
-@pytest.mark.parametrize("arguments", [["ask", ADDRESS, "Who?", "-a"], ["explain", "--text", ADDRESS]])
+@pytest.mark.parametrize("arguments", [["ask", ADDRESS, "Who?", "-a"], ["text", ADDRESS]])
 def test_an_address_is_no_document(fbrag: Run, files: Path, arguments: list[str]) -> None:
     done = fbrag(*arguments)
     assert done.stderr.splitlines() == [f"error: {FETCHED}", f"hint: curl -sL '{ADDRESS}' | fbrag ask - \"QUESTION\""]
@@ -482,7 +486,12 @@ def test_a_question_that_names_a_missing_file_is_still_a_question(fbrag: Run, fi
     [
         (["--samples", "many"], '--samples is "many", expected a whole number from 1 to 64', "fbrag ask --help"),
         (["--samples", "0"], '--samples is "0", expected a whole number from 1 to 64', "fbrag ask --help"),
-        (["--context", "-1"], '--context is "-1", expected a whole number, at least 0', "fbrag ask --help"),
+        (
+            ["--timeout", "soon"],
+            '--timeout is "soon", expected seconds, or a duration such as 90s, 15m, 2h or 30d, up to 3 years',
+            "fbrag ask --help",
+        ),
+        (["--context", "-1"], '--context is "-1", expected all or a number, at least 0', "fbrag ask --help"),
         (["--set", "top-p=all"], '--set top-p is "all", expected a number from 0 to 1', "fbrag ask --set list"),
         (["--gpu", "of"], '--gpu is "of", expected one of auto, off, require', "did you mean off?"),
         (["--color", "allways"], '--color is "allways", expected one of auto, always, never', "did you mean always?"),

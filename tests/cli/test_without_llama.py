@@ -83,7 +83,7 @@ def broken(fbrag: Run, tmp_path: Path) -> Broken:
     [
         (("explain", INQUIRY, QUESTION, "--method", "vanilla"), "* selected"),
         (("explain", INQUIRY, QUESTION, "--method", "order-preserving", "--json"), '"schema":"fbrag.explanation/1"'),
-        (("explain", "--text", INQUIRY), "MINUTES OF THE INQUIRY"),
+        (("text", INQUIRY), "MINUTES OF THE INQUIRY"),
         (("ask", INQUIRY, QUESTION, "--dry-run"), "36 chunks"),
         (("models", "list", "--all"), "recommended"),
         (("models", "list"), "NAME"),

@@ -86,7 +86,7 @@ def test_a_named_page_is_read_beside_the_best_chunks() -> None:
     vanilla = retrieved(find_method("vanilla")(select=2), question, tools(corpus))  # type: ignore[call-arg]
     assert key in vanilla.selected
     small = Scripted(["A key. Answer: a key"])
-    for method in (FBRag(samples=1), FBRag(samples=1, reads="chunks"), FBRag(samples=1, order="document")):
+    for method in (FBRag(samples=1), FBRag(samples=1, granularity="chunk"), FBRag(samples=1, order="document")):
         looked = retrieved(method, question, tools(corpus, small=small))
         assert {key} <= {*looked.retrieved} & {*looked.selected}
         assert re.search(r"pages? \d(?: to \d)?\n(?:[^\n]*\n)?A brass key", small.asked[-1][0][0].text)

@@ -14,7 +14,7 @@ from markdown_it import MarkdownIt
 from rich.cells import cell_len
 
 from fbrag_cli.errors import FbragError
-from fbrag_cli.evaluation.report import below, compare, compare_runs, parse_minimum, summarise
+from fbrag_cli.evaluation.report import below, compare, compare_runs, parse_fail_under, summarise
 from fbrag_cli.evaluation.results import Result, read_results
 from fbrag_cli.evaluation.tables import Cell, Report, Table, as_json, as_markdown, as_text
 from fbrag_cli.text.printable import one_line
@@ -360,7 +360,7 @@ def test_two_runs_by_their_configurations(results: Any) -> None:
 
 
 def test_minimum_is_read() -> None:
-    assert parse_minimum("f1=0.4, evidence-recall = 0.8") == {"f1": 0.4, "evidence_recall": 0.8}
+    assert parse_fail_under("f1=0.4, evidence-recall = 0.8") == {"f1": 0.4, "evidence_recall": 0.8}
 
 
 @pytest.mark.parametrize(
@@ -368,7 +368,7 @@ def test_minimum_is_read() -> None:
 )
 def test_a_minimum_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(FbragError) as error:
-        parse_minimum(text)
+        parse_fail_under(text)
     assert (error.value.code, bool(error.value.hint)) == ("usage", True)
 
 
@@ -417,10 +417,10 @@ def test_abstention_is_two_figures_of_which_one_is_better_when_it_is_less(result
 
 def test_a_minimum_of_abstention(results: Any) -> None:
     rows = results(declining(OP, 1, 0, 0, 0))
-    assert below(rows, parse_minimum("abstain=0.5")) == []
-    assert below(rows, parse_minimum("abstain=0.8")) == ["order-preserving: abstain 0.5000 is below 0.8"]
+    assert below(rows, parse_fail_under("abstain=0.5")) == []
+    assert below(rows, parse_fail_under("abstain=0.8")) == ["order-preserving: abstain 0.5000 is below 0.8"]
     with pytest.raises(FbragError, match="abstain_wrongly should be low"):
-        parse_minimum("abstain-wrongly=0.8")
+        parse_fail_under("abstain-wrongly=0.8")
 
 
 # Confidence

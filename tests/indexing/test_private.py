@@ -83,7 +83,7 @@ def test_no_file_is_written(fbrag: Run, environment: dict[str, str], tmp_path: P
 def test_no_file_is_written_of_a_document_with_a_password(fbrag: Run, environment: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / "hooks" / "sitecustomize.py").write_text(AUDIT)
     _locked_pdf(tmp_path)
-    done = fbrag("explain", "--password-file", "-", "--text", "locked.pdf", stdin="key", env=environment)
+    done = fbrag("text", "--password-file", "-", "locked.pdf", stdin="key", env=environment)
     assert done.returncode == 0, done.stderr
     assert SECRET in done.stdout
     _nothing_was_written(tmp_path)

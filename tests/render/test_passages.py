@@ -77,13 +77,13 @@ def read_in_part() -> Trace:
     return trace.reading(tuple(chunk.part(start, start + length) for chunk, start, length in starts))
 
 
-def shown(trace: Trace, context: int = 0, *, full: bool = False, colored: bool = False, columns: int | None = None) -> str:
-    layout = Layout(context=context, full=full, sources="all", colored=colored, columns=columns)
+def shown(trace: Trace, context: int | None = 0, *, colored: bool = False, columns: int | None = None) -> str:
+    layout = Layout(context=context, sources="all", colored=colored, columns=columns)
     return "\n\n".join(sources(answer_of(trace), layout))
 
 
-def noted(trace: Trace, *, full: bool = False) -> str:
-    return markdown(answer_of(trace), Layout(context=0, full=full))
+def noted(trace: Trace, context: int | None = 0) -> str:
+    return markdown(answer_of(trace), Layout(context=context))
 
 
 def test_the_sentence_that_says_the_answer_is_shown_with_its_neighbours_and_marked() -> None:
@@ -132,7 +132,7 @@ def test_a_passage_of_prose_begins_and_ends_with_sentences_on_every_terminal(col
 
 
 def test_full_shows_every_line_and_the_place_of_the_chunk() -> None:
-    lines = shown(trace_of(TEXT, "Wrenn", ""), full=True).splitlines()
+    lines = shown(trace_of(TEXT, "Wrenn", ""), context=None).splitlines()
     assert lines[0] == "[1] log.txt:1-5"
     assert [line[4:] for line in lines[1:]] == TEXT.splitlines()
     assert [line[2] for line in lines[1:]] == [" ", " ", ">", " ", " "]
@@ -198,7 +198,7 @@ def test_parts_hold_every_word_of_a_chunk_once(text: str, edges: list[int]) -> N
 
 
 def test_markdown_shows_what_the_document_says_and_obeys_none_of_it() -> None:
-    told = noted(trace_of("# <b>Wrenn</b> *sealed* [it](http://x)", "Wrenn", ""), full=True)
+    told = noted(trace_of("# <b>Wrenn</b> *sealed* [it](http://x)", "Wrenn", ""), context=None)
     assert "\\<b\\>Wrenn\\</b\\>" in told
     assert "\\*sealed\\*" in told
     assert "\\[it\\](http" in told
@@ -207,7 +207,7 @@ def test_markdown_shows_what_the_document_says_and_obeys_none_of_it() -> None:
 
 def test_markdown_keeps_the_lines_of_a_document() -> None:
     text = "Chapter One\n===========\nWrenn\n---\n- sealed\n1. the box\n    with lead"
-    told = noted(trace_of(text, "Wrenn", ""), full=True)
+    told = noted(trace_of(text, "Wrenn", ""), context=None)
     quoted = "\n".join(line.removeprefix("    ") for line in told.splitlines() if line.startswith("    >"))
     html = MarkdownIt("commonmark").render(quoted)
     assert set(re.findall(r"<(\w+)", html)) == {"blockquote", "p"}
@@ -221,11 +221,11 @@ def test_markdown_keeps_the_lines_of_a_document() -> None:
 @pytest.mark.parametrize("colored", [False, True])
 def test_passages_wrap_at_the_width_of_the_terminal(text: str, columns: int, colored: bool) -> None:
     trace = trace_of(text.strip(), "Tobias Wrenn 船長", "")
-    lines = shown(trace, full=True, colored=colored, columns=columns).splitlines()[1:]
+    lines = shown(trace, context=None, colored=colored, columns=columns).splitlines()[1:]
     widths = [width_of(re.sub(r"\x1b\[[0-9;]*m", "", line)) for line in lines]
     assert max(widths) <= columns
     assert min(widths[:-1]) > columns - 14  # filled up to the next word
-    assert width_of(shown(trace, full=True).splitlines()[1]) > 110
+    assert width_of(shown(trace, context=None).splitlines()[1]) > 110
 
 
 @pytest.mark.parametrize("columns", [60, 80])
@@ -234,15 +234,15 @@ def test_lines_that_a_width_has_cut_are_joined_before_they_wrap(columns: int) ->
     poem = (
         "The box was sealed\nby Tobias Wrenn, who at the time of the wreck was below and slept on until the morning watch came\n"
     )
-    lines = shown(trace_of(f"{text}\n\nThe rain kept on.", "Tobias Wrenn", ""), full=True, columns=columns).splitlines()[1:]
+    lines = shown(trace_of(f"{text}\n\nThe rain kept on.", "Tobias Wrenn", ""), context=None, columns=columns).splitlines()[1:]
     assert min(width_of(line) for line in lines[:-3]) > columns - 14
     assert lines[-2:] == ["", "    The rain kept on."]
-    assert shown(trace_of(poem * 9, "Wrenn", ""), full=True, columns=columns).splitlines()[1].endswith("The box was sealed")
+    assert shown(trace_of(poem * 9, "Wrenn", ""), context=None, columns=columns).splitlines()[1].endswith("The box was sealed")
 
 
 def test_a_word_that_is_wider_than_the_terminal_is_cut() -> None:
     trace = trace_of("see https://example.org/" + "a" * 300 + " " + "箱" * 50 + " there", "there", "")
-    lines = shown(trace, full=True, columns=40).splitlines()[1:]
+    lines = shown(trace, context=None, columns=40).splitlines()[1:]
     assert max(map(width_of, lines)) <= 40
     assert "".join(line.strip() for line in lines).replace(" ", "").replace(">", "") == trace.corpus.chunks[0].text.replace(
         " ", ""
@@ -261,7 +261,7 @@ def test_a_line_end_in_a_name_forges_no_source() -> None:
 
 def test_the_variation_selector_of_a_marked_word_stays() -> None:
     trace = trace_of("The ward 葛\U000e0100飾 is near.", "葛 ward", "")
-    colored = shown(trace, full=True, colored=True)
+    colored = shown(trace, context=None, colored=True)
     assert "\U000e0100" in colored
     assert "\ufffd" not in colored
 
@@ -276,8 +276,8 @@ def test_each_excerpt_of_a_chunk_is_a_source_and_the_text_around_it_is_not_shown
         "    At dawn the wind went round.",
     ]
     assert shown(read_in_part(), 5).replace("\n\n", "\n").splitlines() == expected
-    assert shown(read_in_part(), full=True).replace("\n\n", "\n").splitlines() == expected
-    assert re.findall(r"^    > (.*)", noted(read_in_part(), full=True), re.MULTILINE) == [line[4:] for line in expected[1::2]]
+    assert shown(read_in_part(), context=None).replace("\n\n", "\n").splitlines() == expected
+    assert re.findall(r"^    > (.*)", noted(read_in_part(), context=None), re.MULTILINE) == [line[4:] for line in expected[1::2]]
 
 
 def test_json_has_a_source_for_each_excerpt_of_a_chunk() -> None:

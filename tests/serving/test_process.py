@@ -125,8 +125,8 @@ def test_another_process_of_that_number_or_at_that_port_is_not_told_the_token(us
     [
         (["no-such.txt"], "there is no file no-such.txt"),
         (["--allow", "no-such"], "there is no such folder"),
-        (["--idle", "soon"], '--idle is "soon", expected a duration such as 15m'),
-        (["--idle", "0s"], '--idle is "0s", expected a duration such as 15m'),
+        (["--idle", "soon"], '--idle is "soon", expected a duration such as 90s, 15m, 2h or 30d, or never'),
+        (["--idle", "0s"], '--idle is "0s", expected a duration such as 90s, 15m, 2h or 30d, or never'),
         (["--host", "no.such.host.invalid"], "no address of this machine"),
         (["--port", "0", "--token-file", "no-such"], "cannot be read"),
     ],
@@ -279,7 +279,7 @@ def test_idle_models_are_freed(user: Environment, tiny: list[str]) -> None:
 def test_two_hundred_questions_leave_nothing(user: Environment, tiny: list[str], tmp_path: Path) -> None:
     short = tmp_path / "short.txt"
     short.write_text("The chronometer box was sealed by Ambrose Tull on the third of May.\n" * 20)
-    with serving(user, str(short), *tiny, "--no-cache", "--parallel", "2") as served:
+    with serving(user, str(short), *tiny, "--no-cache", "--jobs", "2") as served:
 
         def ask(n: int) -> None:
             for i in range(n):

@@ -43,9 +43,9 @@ def cost(trace: Trace, name: str) -> Stage:
     return next(stage for stage in trace.stages if stage.name == name)
 
 
-@pytest.mark.parametrize("reads", ["chunks", "windows"])
-def test_the_recalled_passages_are_read_once(session: Session, reads: str) -> None:
-    method = FBRag(recall=2, select=5, samples=2, forward_tokens=8, max_tokens=8, reads=reads, budget=60)  # type: ignore[arg-type]
+@pytest.mark.parametrize("granularity", ["chunk", "window"])
+def test_the_recalled_passages_are_read_once(session: Session, granularity: str) -> None:
+    method = FBRag(recall=2, select=5, samples=2, forward_tokens=8, max_tokens=8, granularity=granularity, max_words=60)  # type: ignore[arg-type]
     trace = answered(session, method)
     recalled = sum(len(excerpt.text) for excerpt in trace.forward.read)
     assert cost(trace, "answer").cached_tokens >= recalled

@@ -233,7 +233,7 @@ def test_a_broken_file_is_not_overwritten(tmp_path: Path) -> None:
 
 def _values(key: Setting) -> st.SearchStrategy[object]:
     if key.choices or key.form:
-        return st.sampled_from(key.choices or [key.default])
+        return st.sampled_from(key.choices or [key.default or "15m"])
     if key.separator:
         return st.lists(st.text(st.characters(categories=("L", "N")), min_size=1), max_size=3)
     if key.words:

@@ -72,7 +72,7 @@ class FBRag(ChunkMethod):
     needs_small: ClassVar[bool] = True
 
     recall: int = knob(2, "chunks to retrieve for the small model", on_gpu=20, minimum=1, metavar="N")
-    samples: int = knob(3, "forward samples to draw", on_gpu=5, minimum=1, maximum=64, metavar="K")
+    samples: int = knob(3, "forward samples to draw", on_gpu=5, flags=("-k", "--samples"), minimum=1, maximum=64, metavar="K")
     weights: str = knob(
         "0.5:0.5",
         "weights of the forward and the backward lookup; 1:0 is the paper's F",
@@ -94,25 +94,27 @@ class FBRag(ChunkMethod):
         "document order, as in the paper, with two models, with prompts, or if recall is above half of select",
         expert=True,
     )
-    reads: Literal["auto", "chunks", "windows"] = knob(
+    granularity: Literal["auto", "chunk", "window"] = knob(
         "auto",
         "what to read after the retrieved chunks: whole chunks, as in the paper, or windows of a few sentences",
-        varies=f"windows up to {FEW} chunks, else chunks",
+        varies=f"window up to {FEW} chunks, else chunk",
     )
-    select: int = knob(_SELECT, SELECT, on_gpu=10, minimum=1, metavar="N", implies=("reads", "chunks"), varies="5, on a GPU 10")
-    budget: int = knob(
+    select: int = knob(
+        _SELECT, SELECT, on_gpu=10, minimum=1, metavar="N", implies=("granularity", "chunk"), varies="5, on a GPU 10"
+    )
+    max_words: int = knob(
         400,
         "words of windows to read after the retrieved chunks",
         minimum=1,
         varies="400",
         metavar="N",
-        implies=("reads", "windows"),
+        implies=("granularity", "window"),
     )
     window_words: int = knob(40, "target words per window", minimum=1, expert=True, metavar="N")
 
     def __post_init__(self) -> None:
         settings_of(FBRag)["weights"].check(self.weights, "weights")
-        if self.reads == "windows" and not self.continues:
+        if self.granularity == "window" and not self.continues:
             what = "windows are read after the retrieved chunks, which are not read first here"
             raise FbragError("usage", what, "take one model for both, --recall of at most half of --select, and no prompts")
 
@@ -184,15 +186,15 @@ class FBRag(ChunkMethod):
 
     @property
     def _n_words(self) -> int:
-        return self.budget * (1 + self.more)
+        return self.max_words * (1 + self.more)
 
     def _reads_windows(self, n_chunks: int) -> bool:
         """Return whether windows are read of a document of this many chunks.
 
         With "auto" they are not if another number of chunks is asked for, and a document of so few chunks is read whole.
         """
-        by_itself = self.reads == "auto" and self.continues and self.select == _SELECT
-        return self.reads == "windows" or (by_itself and _SELECT < n_chunks <= FEW)
+        by_itself = self.granularity == "auto" and self.continues and self.select == _SELECT
+        return self.granularity == "window" or (by_itself and _SELECT < n_chunks <= FEW)
 
     def _with_windows(
         self,
@@ -202,19 +204,19 @@ class FBRag(ChunkMethod):
         scores: Array,
         tools: Tools,
     ) -> Selection:
-        """Select the recalled chunks, and after them `budget` words of the best windows of other chunks: once, and for each
+        """Select the recalled chunks, and after them `max_words` words of the best windows of other chunks: once, and for each
         --more again. A window is scored by its own text, as a chunk is."""
 
         def score_windows(windows: Sequence[Passage]) -> Array:
             found = tools.retriever.excerpt_scores([question, *(sample.scored_text for sample in samples)], windows)
             return score(found[0], found[1:], self).combined
 
-        n_around = max(_AROUND, _TIMES * self.budget // tools.corpus.chunk_words)
+        n_around = max(_AROUND, _TIMES * self.max_words // tools.corpus.chunk_words)
         best = matching(tools.corpus, scores, n_around * (1 + self.more) + len(recalled))
         chunks = [tools.corpus.chunks[position] for position in unread(best, recalled)]
         context, taken = whole_chunks(tools.corpus, sorted(recalled)), list[Passage]()
         for portion in range(1, 2 + self.more):
-            new = best_windows(chunks[: portion * n_around], score_windows, self.budget, self.window_words, taken)
+            new = best_windows(chunks[: portion * n_around], score_windows, self.max_words, self.window_words, taken)
             context, taken = context + in_reading_order(new), taken + new
         copies = ranked(best, recalled, (window.position for window in taken))
         return Selection(copies, context)

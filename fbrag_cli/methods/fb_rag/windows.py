@@ -37,12 +37,12 @@ def windows_of(chunk: Passage, n_words: int) -> list[Passage]:
 def best_windows(
     chunks: Sequence[Passage],
     scores: Callable[[Sequence[Passage]], NDArray[np.float32]],
-    budget: int,
+    max_words: int,
     n_words: int,
     taken: Sequence[Passage] = (),
 ) -> list[Passage]:
-    """Return the windows of `chunks` with the best scores, best first, until `budget` words are spent; at least one, if there is
-    any.
+    """Return the windows of `chunks` with the best scores, best first, until there are `max_words` words; at least one, if there
+    is any.
 
     scores: returns float32 (n_windows,) for windows. A window of score 0 is not read to fill up, unless all have it. taken:
     windows that are not returned again.
@@ -54,10 +54,10 @@ def best_windows(
         return []
     values = scores(windows)
     found: list[Passage] = []
-    left = budget
+    left = max_words
     for position in best(values, None):
         n = windows[position].n_words
-        if found and (n > 2 * left or (not values[position] and values.any())):  # without it the sum is nearer to the budget
+        if found and (n > 2 * left or (not values[position] and values.any())):  # without it the sum is nearer to the limit
             break
         found.append(windows[position])
         left -= n

@@ -61,7 +61,7 @@ class FitRag(Method):
         varies="enough with a trained detector, else windows",
         expert=True,
     )
-    budget: int | None = knob(None, "maximum words of all windows or chunks", varies="no limit", minimum=1, metavar="N")
+    max_words: int | None = knob(None, "maximum words of all windows or chunks", varies="no limit", minimum=1, metavar="N")
     self_knowledge: bool = knob(False, "answer without the document if the model probably knows the answer", expert=True)
     prompt_style: Literal["short", "paper", "step-by-step"] = knob(
         "short",
@@ -126,7 +126,7 @@ class FitRag(Method):
         return min(self.select, n_chunks)
 
     def with_more(self, more: int) -> Method | None:
-        return replace(self, select=self.select * (1 + more), budget=self.budget and self.budget * (1 + more))
+        return replace(self, select=self.select * (1 + more), max_words=self.max_words and self.max_words * (1 + more))
 
     def passages(self, trace: Trace) -> list[str]:
         """Return the texts of the windows, or the background passage that was written in place of them."""
@@ -225,7 +225,7 @@ class FitRag(Method):
         """Return the representative of each chunk, best first, and how many of them are taken. chunks: best first."""
         if self.reduce == "off":
             whole = tuple(chunks)
-            return Reduction(windows=whole, n_taken=within(whole, self.budget))
+            return Reduction(windows=whole, n_taken=within(whole, self.max_words))
         # 1. windows
         windows = [window for chunk in chunks for window in sliding_windows(chunk)]
         values = tools.retriever.excerpt_scores([question], windows)[0]
@@ -249,7 +249,7 @@ class FitRag(Method):
         taken = len(eligible) if eligible and eligible[-1] >= threshold else len(representatives)
         return Reduction(
             windows=representatives,
-            n_taken=within(representatives[:taken], self.budget),
+            n_taken=within(representatives[:taken], self.max_words),
             window_labels=own,
             window_scores=tuple(map(float, values[ranked])),
             eligible=eligible,

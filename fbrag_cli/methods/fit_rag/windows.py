@@ -122,11 +122,11 @@ def search(labels: Array, detector: Detector) -> tuple[float, ...]:
     return tuple(found)
 
 
-def within(windows: Sequence[Passage], budget: int | None) -> int:
-    """Return how many windows, from the first one on, have at most `budget` words together; at least one."""
+def within(windows: Sequence[Passage], max_words: int | None) -> int:
+    """Return how many windows, from the first one on, have at most `max_words` words together; at least one."""
     words = 0
     for n, window in enumerate(windows):
         words += window.n_words
-        if budget is not None and n and words > budget:
+        if max_words is not None and n and words > max_words:
             return n
     return len(windows)

@@ -102,7 +102,7 @@ def read(corpus: Corpus, said: Sequence[str], method: FBRag) -> Trace:
     return retrieved(method, "Which ship showed the lantern?", tools(corpus, Scripted(said)))
 
 
-READS_ON = FBRag(recall=2, select=5, samples=1, reads="chunks")
+READS_ON = FBRag(recall=2, select=5, samples=1, granularity="chunk")
 ABOUT_EARLY_SHIPS = ["The Petrel, the Plover, the Dunlin and the Gannet did. Petrel, Plover, Dunlin, Gannet.\nAnswer: Petrel"]
 
 
@@ -177,7 +177,7 @@ def log_of(n_days: int) -> Corpus:
     return build_corpus([Document.of("d", "d", Extracted(Content(" ".join(days)), "text/plain"))], 60)
 
 
-WINDOWS = FBRag(recall=1, select=5, samples=1, budget=60, window_words=12)
+WINDOWS = FBRag(recall=1, select=5, samples=1, max_words=60, window_words=12)
 
 
 def test_of_a_short_document_windows_are_read_after_what_stage_two_has_read() -> None:
@@ -207,15 +207,15 @@ def test_whole_chunks_are_read_of_a_long_document_of_a_very_short_one_and_where_
 
     assert whole(log_of(60), WINDOWS)
     assert whole(log_of(4), WINDOWS)
-    assert whole(log_of(40), replace(WINDOWS, reads="chunks"))
+    assert whole(log_of(40), replace(WINDOWS, granularity="chunk"))
     assert whole(log_of(40), WINDOWS.for_two_models())  # type: ignore[arg-type]
-    assert not whole(log_of(60), replace(WINDOWS, reads="windows"))
+    assert not whole(log_of(60), replace(WINDOWS, granularity="window"))
 
 
 @pytest.mark.parametrize("method", [{"recall": 3}, {"order": "document"}, {"templates": Templates(answer="{context} {input}")}])
 def test_windows_that_nothing_stands_before_are_refused(method: dict[str, object]) -> None:
     with pytest.raises(FbragError, match="windows are read after") as refused:
-        FBRag(reads="windows", **method)  # type: ignore[arg-type]
+        FBRag(granularity="window", **method)  # type: ignore[arg-type]
     assert refused.value.code == "usage"
 
 

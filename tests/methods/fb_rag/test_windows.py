@@ -69,20 +69,20 @@ def test_windows_of_chinese_are_of_whole_sentences() -> None:
     assert all(window.text.endswith("。") for window in found)
 
 
-def test_the_best_windows_come_first_and_spend_the_budget() -> None:
+def test_the_best_windows_come_first_and_spend_the_words() -> None:
     filler = "Grey water lay flat under low cloud all that watch, and nobody spoke of it. " * 30
     told = "The lantern of the barque was sealed by Tobias Wrenn."
     corpus = corpus_of(f"{filler}{told} {filler}")
     retriever = BM25.of(corpus)
 
-    def found(question: str, budget: int) -> list[Passage]:
+    def found(question: str, max_words: int) -> list[Passage]:
         def scores(windows: Sequence[Passage]) -> NDArray[np.float32]:
             return retriever.excerpt_scores([question], windows)[0]
 
-        best = best_windows(corpus.chunks, scores, budget, 80)
+        best = best_windows(corpus.chunks, scores, max_words, 80)
         values = scores(best).tolist()
         assert values == sorted(values, reverse=True)
-        assert not {*best} & {*best_windows(corpus.chunks, scores, budget, 80, best)}
+        assert not {*best} & {*best_windows(corpus.chunks, scores, max_words, 80, best)}
         return best
 
     assert told in found("Who sealed the lantern?", 200)[0].text

@@ -151,10 +151,10 @@ def test_without_trained_parts_the_retriever_ranks() -> None:
     assert reduction(trace).eligible == ()
 
 
-@pytest.mark.parametrize(("budget", "n"), [(1, 1), (23, 1), (25, 2), (10_000, 5)])
-def test_a_budget_holds_as_many_words_and_at_least_one_window(budget: int, n: int) -> None:
+@pytest.mark.parametrize(("max_words", "n"), [(1, 1), (23, 1), (25, 2), (10_000, 5)])
+def test_max_words_holds_as_many_words_and_at_least_one_window(max_words: int, n: int) -> None:
     texts = [f"The anchor of brig {i} was forged by a very old smith." for i in range(5)]  # 12 words each
-    context = run(corpus_of(texts), FitRag(budget=budget)).context
+    context = run(corpus_of(texts), FitRag(max_words=max_words)).context
     assert len(context) == n
 
 

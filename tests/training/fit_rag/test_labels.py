@@ -98,13 +98,13 @@ def test_replies_at_once_are_those_of_one_by_one(tmp_path: Path, fbrag: Run) -> 
     rows_file(tmp_path, 3)
     model = Tiny(blocks=2, heads=4, width=64, weights=0.3).write(tmp_path / "tiny.gguf")
     made = {}
-    for parallel in ("1", "4"):
+    for jobs in ("1", "4"):
         done = fbrag(
-            *("train", "fit-rag", "ships.jsonl", "-m", str(model), "-o", parallel, "--no-cache", "--stage", "labels"),
-            *("--parallel", parallel),
+            *("train", "fit-rag", "ships.jsonl", "-m", str(model), "-o", jobs, "--no-cache", "--stage", "labels"),
+            *("--jobs", jobs),
         )
         assert done.returncode == 0, done.stderr
-        made[parallel] = (tmp_path / parallel / "labels.jsonl").read_bytes()
+        made[jobs] = (tmp_path / jobs / "labels.jsonl").read_bytes()
     assert made["1"] == made["4"]
 
 

@@ -1,0 +1,75 @@
+"""`fbrag text`: the text that fbrag extracts from documents, with line and page numbers."""
+
+from __future__ import annotations
+
+from fbrag_cli.cli.command import command
+from fbrag_cli.cli.console import Console
+from fbrag_cli.cli.live import progress_line
+from fbrag_cli.cli.options import Options, PasswordOptions, RunOptions, arguments, check_outputs, files_of
+from fbrag_cli.cli.session import open_session
+from fbrag_cli.cli.signals import limit_time
+from fbrag_cli.cli.streams import open_output, open_stdin, read_password
+from fbrag_cli.cli.usage import check_no_address
+from fbrag_cli.errors import ExitCode, FbragError
+from fbrag_cli.session.settings import CacheSettings, DocumentSettings, ModelSettings
+from fbrag_cli.settings import knob
+from fbrag_cli.text.printable import one_line
+from fbrag_cli.text.table import columns_of
+
+
+class TextOptions(PasswordOptions):
+    group = "Document"
+
+    arguments: list[str] = arguments("files or folders to print ('-' for stdin)", "DOC...", required=True)
+    output: str = knob(
+        "-",
+        "write to FILE instead of stdout (all or nothing)",
+        flags=("-o", "--output"),
+        group="Output",
+        metavar="FILE",
+        once=True,
+        varies="",
+    )
+
+
+class TextCommand(Options):
+    text: TextOptions
+    reading: DocumentSettings
+    cache: CacheSettings
+    run: RunOptions
+
+
+@command(TextCommand)
+def text(console: Console, command: TextCommand) -> int:
+    """Print the text of documents, with line and page numbers.
+
+    \b
+    Examples:
+      fbrag text report.pdf
+      fbrag text report.pdf --pages 3-9 -o report.txt
+      curl -s https://example.com/a.html | fbrag text -
+    """
+    if command.run.time_limit:
+        limit_time(command.run.time_limit, console.cancellation)
+    options = command.text
+    paths = options.arguments
+    check_no_address(paths)
+    if [*paths, options.password_file].count("-") > 1:
+        raise FbragError("usage", "'-' (stdin) is used twice", "use a file for one of them")
+    check_outputs({"-o": options.output}, files_of(paths, command.reading))
+    private = options.password_file is not None
+    with (
+        open_output(options.output) as stream,
+        progress_line(console) as line,
+        open_session(ModelSettings(), command.cache, console, line, private=private) as session,
+    ):
+        from fbrag_cli.render.explain_text import numbered
+
+        password = read_password(options.password_file, console)
+        stdin = open_stdin(console) if "-" in paths else None
+        documents = session.collect(paths, command.reading, password=password, stdin=stdin).corpus.documents
+        for document in documents:
+            if len(documents) > 1:
+                stream.write(f"=== {one_line(document.name)}\n")
+            stream.writelines(f"{each}\n" for each in numbered(document, columns_of(stream)))
+    return ExitCode.DONE
