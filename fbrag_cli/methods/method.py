@@ -107,15 +107,14 @@ class Tools:
 class Method(ABC):
     """The base of all methods: Stage III and its settings.
 
-    name: as users type it. needs_small, needs_large: whether `retrieve` asks the small or the large model. retrieves: whether the
-    context depends on the retriever. chunk_words: words of a chunk, where the user names no number. note_keys, table_keys: the
-    keys in JSON of `Trace.method_notes` and `Trace.tables`. templates: prompts instead of ours, from a file. choices: of a
-    multiple-choice question; prompts have them, and retrieval does not.
+    name: as users type it. needs_small: whether `retrieve` asks the small model. retrieves: whether the context depends on the
+    retriever. chunk_words: words of a chunk, where the user names no number. note_keys, table_keys: the keys in JSON of
+    `Trace.method_notes` and `Trace.tables`. templates: prompts instead of ours, from a file. choices: of a multiple-choice
+    question; prompts have them, and retrieval does not.
     """
 
     name: ClassVar[str]
     needs_small: ClassVar[bool] = False
-    needs_large: ClassVar[bool] = False
     retrieves: ClassVar[bool] = True
     chunk_words: ClassVar[int] = 300
     note_keys: ClassVar[tuple[str, ...]] = ()
@@ -129,6 +128,11 @@ class Method(ABC):
     allow_unsupported: bool = knob(False, "always print an answer, even an unsupported one", compared=False)
     templates: Templates | None = None
     choices: tuple[str, ...] = ()
+
+    @property
+    def needs_large(self) -> bool:
+        """Whether `retrieve` asks the large model."""
+        return False
 
     @abstractmethod
     def steps(self, n_chunks: int) -> list[str]:

@@ -267,7 +267,7 @@ def test_answer_anyway_asks_nothing_more(corpus: Corpus) -> None:
     for name in set(names()) - {"fb-rag", "r2ag"}:
         large = Scripted(["nobody"], yes=0.0)
         trace = run(name, corpus, large, allow_unsupported=True, max_tokens=16)
-        n_calls = 2 if find_method(name).needs_large else 1
+        n_calls = 2 if find_method(name)().needs_large else 1
         assert (trace.status, trace.verdict.support, len(large.asked)) == ("answered", None, n_calls)
 
 

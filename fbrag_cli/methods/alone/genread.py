@@ -24,10 +24,13 @@ class GenRead(Method):
     is read, so the answer is not checked."""
 
     name: ClassVar[str] = "genread"
-    needs_large: ClassVar[bool] = True
     retrieves: ClassVar[bool] = False
 
     background_tokens: int = knob(128, "length limit of the passage that genread writes", minimum=1, expert=True, metavar="N")
+
+    @property
+    def needs_large(self) -> bool:
+        return True
 
     def steps(self, n_chunks: int) -> list[str]:
         return ["none to read", "a background passage to write"]

@@ -24,7 +24,10 @@ class Refeed(ChunkMethod):
     """The first answer is the only sample of `Trace.forward`. `instructions` shape the second one alone."""
 
     name: ClassVar[str] = "refeed"
-    needs_large: ClassVar[bool] = True
+
+    @property
+    def needs_large(self) -> bool:
+        return True
 
     def steps(self, n_chunks: int) -> list[str]:
         return ["an answer without the document", *ChunkMethod.steps(self, n_chunks)]

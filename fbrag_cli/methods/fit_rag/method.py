@@ -7,22 +7,24 @@
 5. The large model answers from the windows, best first.
 
 Without trained parts, or in a language that the scorer was not trained on, the retriever ranks chunks and windows, and all
-windows are taken. Then reduce="enough" takes as many as probably hold the answer, by the R2-Former that ships with fbrag.
+windows are taken. Then `rank_by` ranks the windows by labels that need no training: the R2-Former that ships with fbrag says how
+probably a chunk holds the answer, and the large model itself how probably it prefers a window. reduce="enough" takes as many
+windows as probably hold the answer, by the R2-Former.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from fbrag_cli.corpus import Passage
 from fbrag_cli.errors import FbragError
-from fbrag_cli.generation.generator import Message
+from fbrag_cli.generation.generator import CallOptions, Message
 from fbrag_cli.methods.alone.genread import GenRead
 from fbrag_cli.methods.fit_rag.windows import Reduction, best_of_each, search, sliding_windows, tables, to_score, within
-from fbrag_cli.methods.method import Method, Tools
+from fbrag_cli.methods.method import Method, Tools, report_tokens
 from fbrag_cli.methods.prompts import BETWEEN, question_messages, support_question
 from fbrag_cli.methods.ranking import backward_scores, language_warning, no_match_warning, top_unique_chunks
 from fbrag_cli.progress import stage
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     Array = NDArray[np.float32]
 
 
+_PREFERS = "Does the passage hold the answer to the question, or a fact that is needed for it? Reply with yes or no."
 _ENOUGH = 0.5  # probability at which windows are enough without a trained detector
 
 
@@ -52,8 +55,11 @@ class FitRag(Method):
 
     candidates: int = knob(100, "chunks that the scorer reads", minimum=1, expert=True, metavar="N")
     select: int = knob(10, "chunks for the large model", minimum=1, metavar="N")
-    rank_by: Literal["sum", "has-answer", "llm-prefer", "retriever"] = knob(
-        "sum", "label that ranks the chunks: the sum of both, or one of them", expert=True
+    rank_by: Literal["sum", "has-answer", "llm-prefer", "retriever"] | None = knob(
+        None,
+        "what ranks: the sum of both labels, or one of them; without trained parts it ranks windows, and asks the model of each",
+        varies="sum with trained parts, else retriever",
+        expert=True,
     )
     reduce: Literal["enough", "windows", "off"] | None = knob(
         None,
@@ -84,6 +90,15 @@ class FitRag(Method):
 
         if self.fit_rag:
             FIT_RAG.read(Path(self.fit_rag), bool)
+
+    @property
+    def needs_large(self) -> bool:
+        return self._ranks_windows and self.rank_by != "has-answer"
+
+    @property
+    def _ranks_windows(self) -> bool:
+        """Whether labels that need no training rank the windows."""
+        return self.fit_rag is None and self.rank_by not in (None, "retriever")
 
     def steps(self, n_chunks: int) -> list[str]:
         candidates = min(max(self.candidates, self.select), n_chunks)
@@ -173,7 +188,13 @@ class FitRag(Method):
         if parts is None:
             what = "the retriever and the windows of fit-rag work; its scorer, recognizer, and detector are missing"
             read = "the estimate of relevance says what is enough" if self.reduce == "enough" else "all that is selected is read"
-            return (f"{what}, so {read} (to train them: fbrag train fit-rag --help)",)
+            ranks = {"sum": "the estimate of relevance and the model itself rank", "llm-prefer": "the model itself ranks"}
+            order = (
+                f"{ranks.get(str(self.rank_by), 'the estimate of relevance ranks')} the windows, and "
+                if self._ranks_windows
+                else ""
+            )
+            return (f"{what}, so {order}{read} (to train them: fbrag train fit-rag --help)",)
         if parts.detector is None and self.reduce in (None, "enough"):
             return (f"{self.fit_rag} has no detector, so a window of each selected chunk is read",)
         return ()
@@ -213,7 +234,7 @@ class FitRag(Method):
 
     def _value(self, labels: Array) -> Array:
         """Return the values by which the bi-criteria reranker ranks: (n, 2) -> (n,)."""
-        columns = {"has-answer": labels[:, :1], "llm-prefer": labels[:, 1:]}.get(self.rank_by, labels)
+        columns = {"has-answer": labels[:, :1], "llm-prefer": labels[:, 1:]}.get(self.rank_by or "sum", labels)
         values: Array = columns.sum(axis=1)
         return values
 
@@ -239,29 +260,55 @@ class FitRag(Method):
         # 2. of each chunk the best one; 3. ranked
         ranked = best_of_each(windows, values)
         representatives = tuple(windows[i] for i in ranked)
-        # 4. one after the other
         own = None if labels is None else labels[ranked]
+        values = values[ranked]
+        relevance: Mapping[int, float] = {}
+        if parts is None and (self.reduce == "enough" or self._ranks_windows):
+            relevance = _relevance(question, chunks, scores, tools)
+        if self._ranks_windows:
+            own = self._untrained_labels(question, representatives, relevance, tools)
+            values = self._value(own)
+            order = sorted(range(len(values)), key=lambda i: -values[i])
+            representatives, own, values = tuple(representatives[i] for i in order), own[order], values[order]
+        # 4. one after the other
         eligible, threshold = tuple[float, ...](), 0.0
         if self.reduce != "windows" and parts is not None and parts.detector is not None and own is not None:
             eligible, threshold = search(own, parts.detector), parts.detector.threshold
-        elif self.reduce == "enough" and own is None:
-            eligible, threshold = _held(question, representatives, chunks, scores, tools), _ENOUGH
+        elif self.reduce == "enough" and parts is None:
+            eligible, threshold = _held(representatives, relevance), _ENOUGH
         taken = len(eligible) if eligible and eligible[-1] >= threshold else len(representatives)
         return Reduction(
             windows=representatives,
             n_taken=within(representatives[:taken], self.max_words),
             window_labels=own,
-            window_scores=tuple(map(float, values[ranked])),
+            window_scores=tuple(map(float, values)),
             eligible=eligible,
         )
 
+    def _untrained_labels(self, question: str, windows: Sequence[Passage], relevance: Mapping[int, float], tools: Tools) -> Array:
+        """Return both labels of each window: float32 (n_windows, 2).
 
-def _held(
-    question: str, windows: Sequence[Passage], chunks: Sequence[Passage], scores: Scores, tools: Tools
-) -> tuple[float, ...]:
-    """Return the probability that the first window holds the answer, the first two, and so on, up to the first that is enough.
+        Has_Answer is the relevance of its chunk; LLM_Prefer is P(yes) / (P(yes) + P(no)) of the large model, which is asked of
+        each window alone, and 0.5 if it cannot be asked or says neither.
+        """
+        import numpy as np
 
-    A window has the relevance of its chunk, and windows are taken for independent: 1 - (1 - p_1)(1 - p_2)... chunks: best first.
+        choose = tools.large().choice_probabilities if self.needs_large else None
+        report = report_tokens(tools.progress, "select")
+        labels = np.full((len(windows), 2), 0.5, np.float32)
+        for i, window in enumerate(windows):
+            labels[i, 0] = relevance.get(window.position, 0.0)
+            if choose is not None:
+                asked = (Message.about([f"Passage:\n{window.text}\n"], f"Question: {question}\n\n{_PREFERS}"),)
+                yes, no = choose(asked, ("yes", "no"), CallOptions(cancellation=tools.cancellation))
+                labels[i, 1] = yes / (yes + no) if yes + no else 0.5
+                report(i + 1, len(windows))
+        return labels
+
+
+def _relevance(question: str, chunks: Sequence[Passage], scores: Scores, tools: Tools) -> Mapping[int, float]:
+    """Return the relevance of each chunk by its position. chunks: best first.
+
     Raises FbragError `usage` for another retriever than the R2-Former's.
     """
     from fbrag_cli.methods.relevance.features import Scored, list_features
@@ -271,7 +318,14 @@ def _held(
     former.check(tools.retriever)
     listed = chunks[: former.max_list]
     features = list_features(former.features, listed, tools.retriever, Scored(question, scores.backward))
-    relevance = dict(zip((chunk.position for chunk in listed), map(float, former.relevance(features)), strict=True))
+    return dict(zip((chunk.position for chunk in listed), map(float, former.relevance(features)), strict=True))
+
+
+def _held(windows: Sequence[Passage], relevance: Mapping[int, float]) -> tuple[float, ...]:
+    """Return the probability that the first window holds the answer, the first two, and so on, up to the first that is enough.
+
+    A window has the relevance of its chunk, and windows are taken for independent: 1 - (1 - p_1)(1 - p_2)...
+    """
     found, lacking = list[float](), 1.0
     for window in windows:
         lacking *= 1 - relevance.get(window.position, 0.0)

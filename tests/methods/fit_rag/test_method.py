@@ -12,6 +12,7 @@ import pytest
 from fbrag_cli.corpus import Corpus, build_corpus
 from fbrag_cli.documents.document import Content, Document, Extracted
 from fbrag_cli.errors import FbragError
+from fbrag_cli.generation.generator import CallOptions, Message
 from fbrag_cli.methods.fit_rag.method import FitRag
 from fbrag_cli.methods.fit_rag.parts import Detector, FitRagParts, Recognizer, features
 from fbrag_cli.methods.fit_rag.windows import Reduction, sliding_windows
@@ -250,6 +251,32 @@ def test_without_parts_the_relevance_of_the_list_says_what_is_enough() -> None:
     assert "the estimate of relevance says what is enough" in trace.warnings[-1]
     vague = retrieved(FitRag(reduce="enough"), "How old is it?", given)
     assert 1 < len(vague.context) < len(retrieved(FitRag(), "How old is it?", given).context) == 10
+
+
+class Prefers(Scripted):
+    """Says yes to a prompt with a word."""
+
+    def choice_probabilities(
+        self, messages: Sequence[Message], choices: Sequence[str], options: CallOptions | None = None
+    ) -> tuple[float, ...]:
+        Scripted.choice_probabilities(self, messages, choices, options)
+        return (0.6, 0.1) if "1894" in messages[-1].text else (0.1, 0.6)
+
+
+@pytest.mark.parametrize(("rank_by", "n_asked"), [("llm-prefer", 10), ("sum", 10), ("has-answer", 0), ("retriever", 0)])
+def test_without_parts_the_model_itself_can_say_which_windows_it_prefers(rank_by: str, n_asked: int) -> None:
+    inquiry = Document.of("d", "d", Extracted(Content(INQUIRY.read_text("utf-8")), "text/plain"))
+    large = Prefers(["Hull"])
+    given = tools(build_corpus([inquiry], 100), large=large, part=load(SHIPPED))
+    method = FitRag(rank_by=rank_by)  # type: ignore[arg-type]
+    assert method.needs_large == bool(n_asked)
+    found = reduction(retrieved(method, "Who held the inquiry into the wreck of the Garefowl?", given))
+    assert len(large.asked) == n_asked
+    assert (found.window_labels is None) == (rank_by == "retriever")
+    if rank_by == "llm-prefer":
+        preferred = ["1894" in window.text for window in found.windows]
+        assert True in preferred
+        assert preferred == sorted(preferred, reverse=True)
 
 
 def test_by_the_paper_the_model_writes_a_passage_where_it_does_not_read_the_document() -> None:
