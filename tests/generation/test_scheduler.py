@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import random
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -55,6 +56,18 @@ def single(tiny: Path) -> Iterator[LlamaGenerator]:
 
 def asked(question: str) -> tuple[Message, ...]:
     return (Message("user", PASSAGE + question),)
+
+
+def test_the_time_of_reading_includes_the_wait_for_the_logits(shared: LlamaGenerator, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a GPU, decoding returns at once, and the logits come when all is computed."""
+    logits = Context.logits
+
+    def late(context: Context, i: int) -> Any:
+        time.sleep(0.2)
+        return logits(context, i)
+
+    monkeypatch.setattr(Context, "logits", late)
+    assert shared.generate(asked("When?"), 1, Sampling(1, temperature=0)).prefill_seconds >= 0.2
 
 
 def unended(generator: LlamaGenerator, question: str, n_tokens: int) -> Sampling:

@@ -214,8 +214,8 @@ class Scheduler:
         _report(request, prompt)
         if prompt.n_read < len(prompt.tokens):
             return
-        request.read = perf_counter()
         request.logits = self._prompts.opened.logits(last).copy()
+        request.read = perf_counter()  # a GPU computes until the logits are there
         if not np.isfinite(request.logits).all():
             raise NoNumbersError
         if request.sampling is None:
