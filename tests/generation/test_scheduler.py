@@ -218,7 +218,7 @@ def test_where_memory_is_short_fewer_calls_run_at_once_and_the_others_wait(
     questions = [f"question {i}" for i in range(8)]
     found = list(pool.map(lambda question: shared.generate(asked(question), 2, Sampling(9)).samples, questions))
     assert found == [single.generate(asked(question), 2, Sampling(9)).samples for question in questions]
-    assert set(made) - {1280} == {2560}  # for two calls of 1,280; the first may begin alone
+    assert max(made) == 2560  # for two calls of 1,280; before that, how much is made depends on which calls are there
 
 
 def test_a_call_that_outgrows_the_context_waits_for_a_larger_one(
