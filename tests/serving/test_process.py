@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import socket
 import sys
@@ -51,10 +52,11 @@ def test_the_token_is_made_once(user: Environment) -> None:
         assert second.get("/v1/documents")[0] == 200
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGHUP, 143)])
-def test_each_signal_ends_it(user: Environment, number: int, code: int) -> None:
+@pytest.mark.skipif(os.name == "nt", reason="Windows has other signals")
+@pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGHUP", 143)])
+def test_each_signal_ends_it(user: Environment, name: str, code: int) -> None:
     with serving(user, "--port", "0") as served:
-        assert served.end(number) == code
+        assert served.end(signal.Signals[name]) == code
         assert not served.left()
 
 
