@@ -24,6 +24,7 @@ from fbrag_cli.cli.options import BatchOptions, Options, PasswordOptions, RunOpt
 from fbrag_cli.cli.session import open_session
 from fbrag_cli.cli.signals import Terminated, limit_time
 from fbrag_cli.cli.streams import is_special, open_output, open_stdin, read_password
+from fbrag_cli.cli.usage import check_stdin
 from fbrag_cli.errors import ExitCode, FbragError
 from fbrag_cli.generation.server.address import is_server
 from fbrag_cli.indexing.files import find_files
@@ -69,8 +70,7 @@ def batch(console: Console, command: BatchCommand) -> int:
     answers (of --pairs, JSON), support, agreement, seconds, error. answers.csv is made when the run ends or stops, from the rows
     in answers.jsonl next to it, which the next run resumes. Changes to the CSV are overwritten.
     """
-    if command.run.time_limit:
-        limit_time(command.run.time_limit, console.cancellation)
+    limit_time(command.run.time_limit, console.cancellation)
     options, at_once = command.batch, command.batch.at_once
     if options.merge:
         command.reading = _without_own(options, command.reading)
@@ -128,9 +128,8 @@ def _without_own(options: BatchOptions, reading: DocumentSettings) -> DocumentSe
 def _jobs(command: BatchCommand, console: Console) -> list[Job]:
     """Return the rows to answer. Raises FbragError `usage`, and the errors of `read_jobs` and `find_files`."""
     options = command.batch
-    paths, named = list(options.documents), [options.questions, options.pairs, command.document.password_file, *options.documents]
-    if named.count("-") > 1:
-        raise FbragError("usage", "'-' (stdin) is used twice", "use a file for one of them")
+    paths = list(options.documents)
+    check_stdin([options.questions, options.pairs, command.document.password_file, *paths])
     if bool(options.pairs) == bool(options.questions):
         hint = "fbrag batch DOC... -Q questions.txt, or fbrag batch --pairs pairs.csv"
         raise FbragError("usage", "use either --questions FILE or --pairs FILE", hint)

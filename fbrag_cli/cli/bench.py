@@ -65,8 +65,7 @@ def bench(console: Console, options: BenchOptions, models: ModelSettings, run: R
       fbrag bench book.txt --tokens 4k,8k --json
       fbrag bench --fail-over first_token=60s
     """
-    if run.time_limit:
-        limit_time(run.time_limit, console.cancellation)
+    limit_time(run.time_limit, console.cancellation)
     most = _fail_over(options.fail_over)
     if len(options.documents) > 1:
         raise FbragError("usage", f"expected one document, got {len(options.documents)}", "fbrag bench book.txt")

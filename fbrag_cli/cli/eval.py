@@ -132,8 +132,7 @@ def eval(console: Console, command: EvalCommand) -> int:
       fbrag eval musique.jsonl.gz --limit 60 --retrieval-only -s weights=0.5:0.5,1:0 -s select=3,5,10
       fbrag eval data/ --method fb-rag,order-preserving,vanilla -o rows.jsonl
     """
-    if command.run.time_limit:
-        limit_time(command.run.time_limit, console.cancellation)
+    limit_time(command.run.time_limit, console.cancellation)
     from fbrag_cli.evaluation import runner
     from fbrag_cli.evaluation.datasets import load_examples
     from fbrag_cli.evaluation.report import parse_fail_under

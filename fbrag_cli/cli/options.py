@@ -90,6 +90,11 @@ def arguments(help: str, metavar: str, *, required: bool = False) -> Any:
     return knob((), help, group=ARGUMENTS, metavar=metavar, variables=(), required=required)
 
 
+def output_file(help: str = "write to FILE instead of stdout (all or nothing)", **about: Any) -> Any:
+    """The field of -o, by default stdout."""
+    return knob("-", help, flags=("-o", "--output"), metavar="FILE", once=True, varies="", **about)
+
+
 def argument(help: str, metavar: str, *, default: Any = MISSING, autocompletion: Callable[..., list[str]]) -> Any:
     """A field that is an argument, required without a default. autocompletion: returns the words that it may be."""
     required = default is MISSING
@@ -161,14 +166,7 @@ class OutputOptions(Options):
         "text", "output format: text, json, jsonl (streaming events), or md (Markdown)", flags=("-f", "--format")
     )
     json: bool = knob(False, "same as --format json", variables=())
-    output: str = knob(
-        "-",
-        "write to FILE instead of stdout (all or nothing)",
-        flags=("-o", "--output"),
-        metavar="FILE",
-        once=True,
-        varies="",
-    )
+    output: str = output_file()
     html: str | None = knob(None, "also write an HTML page with the sources highlighted", variables=(), metavar="FILE")
     open: bool = knob(
         False,
@@ -296,14 +294,8 @@ class BatchOptions(JobsOptions):
     merge: bool = knob(False, "search all DOCs as one: one row per question", variables=())
     n_rows: int | None = knob(None, "run only the first N rows", flags=("--limit",), variables=(), minimum=1)
     shard: str | None = knob(None, "run only part I of N, to split the work between machines", variables=(), metavar="I/N")
-    output: str = knob(
-        "-",
-        "write rows to FILE as they arrive: JSON Lines, or CSV if it ends in .csv (default: stdout)",
-        flags=("-o", "--output"),
-        group="Output",
-        metavar="FILE",
-        once=True,
-        varies="",
+    output: str = output_file(
+        "write rows to FILE as they arrive: JSON Lines, or CSV if it ends in .csv (default: stdout)", group="Output"
     )
     html: str | None = knob(
         None,

@@ -15,7 +15,7 @@ from fbrag_cli.cli.options import DocumentOptions, Options, OutputOptions, Quest
 from fbrag_cli.cli.session import open_session
 from fbrag_cli.cli.signals import limit_time
 from fbrag_cli.cli.streams import open_output, open_page, open_stdin, read_password
-from fbrag_cli.cli.usage import EXAMPLE, check_words
+from fbrag_cli.cli.usage import EXAMPLE, check_stdin, check_words
 from fbrag_cli.errors import FbragError
 from fbrag_cli.methods.registry import reading_more
 from fbrag_cli.query import Query
@@ -46,8 +46,7 @@ def open_question(
     Yields the session, the output stream, a function that writes a trace to the page of --html (if requested), and the progress
     line. A dry run writes no page.
     """
-    if options.run.time_limit:
-        limit_time(options.run.time_limit, console.cancellation)
+    limit_time(options.run.time_limit, console.cancellation)
     with (
         nullcontext() if options.run.dry_run else shown_page(options.output, console) as html,
         open_page(html) as page,  # outermost: the output is kept even if the page fails
@@ -78,8 +77,7 @@ def _split(document: DocumentOptions, console: Console) -> tuple[list[str], str]
     """Return the documents and the question, which comes last. "-" is stdin, and may occur once. Raises FbragError `usage`."""
     *paths, question = document.arguments
     check_words(document.arguments)
-    if [*document.arguments, document.password_file].count("-") > 1:
-        raise FbragError("usage", "'-' (stdin) is used twice", "use a file for one of them")
+    check_stdin([*document.arguments, document.password_file])
     if question == "-":
         question = open_stdin(console).read().decode("utf-8", "replace")
     if not (question := _as_utf8(question).strip()):

@@ -55,8 +55,10 @@ def too_late(seconds: float) -> FbragError:
     return FbragError("timeout", f"timed out after {seconds:g} s", "raise --timeout")
 
 
-def limit_time(seconds: float, cancellation: Cancellation) -> None:
-    """Stop the work with FbragError `timeout` after `seconds` of wall time; on Windows at its next check after that."""
+def limit_time(seconds: float | None, cancellation: Cancellation) -> None:
+    """Stop the work with FbragError `timeout` after `seconds` of wall time, None for no limit; on Windows at its next check."""
+    if seconds is None:
+        return
     error = too_late(seconds)
     if not hasattr(signal, "setitimer"):
         cancellation.after(seconds, error)

@@ -5,14 +5,13 @@ from __future__ import annotations
 from fbrag_cli.cli.command import command
 from fbrag_cli.cli.console import Console
 from fbrag_cli.cli.live import progress_line
-from fbrag_cli.cli.options import Options, PasswordOptions, RunOptions, arguments, check_outputs, files_of
+from fbrag_cli.cli.options import Options, PasswordOptions, RunOptions, arguments, check_outputs, files_of, output_file
 from fbrag_cli.cli.session import open_session
 from fbrag_cli.cli.signals import limit_time
 from fbrag_cli.cli.streams import open_output, open_stdin, read_password
-from fbrag_cli.cli.usage import check_no_address
-from fbrag_cli.errors import ExitCode, FbragError
+from fbrag_cli.cli.usage import check_no_address, check_stdin
+from fbrag_cli.errors import ExitCode
 from fbrag_cli.session.settings import CacheSettings, DocumentSettings, ModelSettings
-from fbrag_cli.settings import knob
 from fbrag_cli.text.printable import one_line
 from fbrag_cli.text.table import columns_of
 
@@ -21,15 +20,7 @@ class TextOptions(PasswordOptions):
     group = "Document"
 
     arguments: list[str] = arguments("files or folders to print ('-' for stdin)", "DOC...", required=True)
-    output: str = knob(
-        "-",
-        "write to FILE instead of stdout (all or nothing)",
-        flags=("-o", "--output"),
-        group="Output",
-        metavar="FILE",
-        once=True,
-        varies="",
-    )
+    output: str = output_file(group="Output")
 
 
 class TextCommand(Options):
@@ -49,13 +40,11 @@ def text(console: Console, command: TextCommand) -> int:
       fbrag text report.pdf --pages 3-9 -o report.txt
       curl -s https://example.com/a.html | fbrag text -
     """
-    if command.run.time_limit:
-        limit_time(command.run.time_limit, console.cancellation)
+    limit_time(command.run.time_limit, console.cancellation)
     options = command.text
     paths = options.arguments
     check_no_address(paths)
-    if [*paths, options.password_file].count("-") > 1:
-        raise FbragError("usage", "'-' (stdin) is used twice", "use a file for one of them")
+    check_stdin([*paths, options.password_file])
     check_outputs({"-o": options.output}, files_of(paths, command.reading))
     private = options.password_file is not None
     with (

@@ -19,7 +19,7 @@ from fbrag_cli.text.suggest import suggestion
 EXAMPLE = 'fbrag ask book.txt "Who sealed the chronometer box?"'
 
 #: The hint for --model, which two options might mean.
-MODELS = "-m/--large is the model for the answer, --small the model for the forward samples"
+_MODELS = "-m/--large is the model for the answer, --small the model for the forward samples"
 
 _ADDRESS = re.compile(r"(https?|ftp)://", re.IGNORECASE)
 _FILE_NAME = re.compile(r".*(/|\.[A-Za-z]\w{1,5}$)")  # "notes/", "book.txt"; not "Who?", "3.5", "U.S."
@@ -39,7 +39,7 @@ def usage_error(error: typer.TyperException, arguments: Sequence[str]) -> FbragE
             message, _, rest = message.partition(separator)
             hint = hint if hint.startswith("did you mean") else f"did you mean {rest.strip().rstrip('?)')}?"
     if getattr(error, "option_name", "") == "--model" and "large" in getattr(context.command, "settings", ()):
-        hint = MODELS
+        hint = _MODELS
     return FbragError("usage", message[:1].lower() + message[1:].rstrip("."), hint)
 
 
@@ -66,6 +66,12 @@ def check_words(words: Sequence[str]) -> None:
     rest = [word for word in words if word != "-" and not os.path.exists(word)]
     if 1 < len(rest) < len(words) and not any(" " in word or _FILE_NAME.match(word) for word in rest):
         raise FbragError("usage", f"file not found: {rest[0]} (put a question of several words in quotes)", EXAMPLE)
+
+
+def check_stdin(names: Sequence[str | None]) -> None:
+    """Check that "-", which is stdin, occurs once at most. Raises FbragError `usage`."""
+    if names.count("-") > 1:
+        raise FbragError("usage", "'-' (stdin) is used twice", "use a file for one of them")
 
 
 def check_no_address(words: Sequence[str]) -> None:

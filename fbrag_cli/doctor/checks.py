@@ -149,8 +149,7 @@ def devices(report: Mapping[str, Any], situation: DoctorInput, nvidia: bool) -> 
     driver = f"; NVIDIA driver {version}" if (version := nvidia_driver()) else ""
     if report["backends"] == ["CPU"] or any(device["is_gpu"] for device in report["devices"]):
         return Check("devices", "ok", found + driver)
-    hidden = "CUDA" in report["backends"] and situation.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1")
-    if hidden:
+    if "CUDA" in report["backends"] and situation.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1"):
         return Check("devices", "warn", f"{found}; CUDA_VISIBLE_DEVICES hides all GPUs", "unset CUDA_VISIBLE_DEVICES")
     fix = "nvidia-smi shows whether the driver works" if nvidia else "install the GPU driver, or use --gpu off"
     return Check("devices", "warn", f"{found}; no GPU found, although llama.cpp was built with GPU support{driver}", fix)

@@ -37,11 +37,3 @@ class Placement:
 
 WHERE_IT_FITS = Placement()
 ON_THE_CPU = Placement(devices=())
-
-
-@dataclass(frozen=True, slots=True)
-class Gpus:
-    """The GPUs that llama.cpp finds. backends: those of the build that are for GPUs, such as ("CUDA",); None if unknown."""
-
-    found: tuple[Device, ...] = ()
-    backends: tuple[str, ...] | None = None

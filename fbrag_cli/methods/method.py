@@ -272,13 +272,15 @@ def report_tokens(
 
 
 def _support(method: Method, trace: Trace, answer: str, tools: Tools) -> float | None:
-    """Return P(yes) / (P(yes) + P(no)) that the context shows the answer; None where the model says neither."""
-    large = tools.answering(method)
-    if large.choice_probabilities is None:
+    """Return `share_of_yes` to whether the context shows the answer."""
+    return share_of_yes(tools.answering(method), method.support_messages(trace, answer), tools)
+
+
+def share_of_yes(model: Generator, messages: Sequence[Message], tools: Tools) -> float | None:
+    """Return P(yes) / (P(yes) + P(no)) of a reply; None if the model gives no probabilities, or says neither."""
+    if model.choice_probabilities is None:
         return None
-    yes, no = large.choice_probabilities(
-        method.support_messages(trace, answer), ("yes", "no"), CallOptions(cancellation=tools.cancellation)
-    )
+    yes, no = model.choice_probabilities(messages, ("yes", "no"), CallOptions(cancellation=tools.cancellation))
     return yes / (yes + no) if yes + no >= _SAYS_EITHER else None
 
 

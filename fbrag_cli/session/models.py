@@ -141,7 +141,7 @@ class Models:
             server = self.server(name, listener)
             return [server.host.address.base, server.about.model, server.about.identity]
         file = self.file(name, listener)
-        asked = devices_asked(placement(self.settings, large=self.answers(file.path)), gpus_here(True).found)
+        asked = devices_asked(placement(self.settings, large=self.answers(file.path)), gpus_here(True))
         state = None if file.sha256 else file.state
         return [name, file.identity, state, asked, self.settings.gpu == "require", self.settings.ctx]
 
@@ -323,7 +323,7 @@ class ModelPool:
     def _gpus(self) -> Iterator[str]:
         """Yield the GPUs that the loaded models may use."""
         placements = [self._placement(path) for path, _ in self._loaded()]
-        yield from (gpu.description for gpu in gpus_here(True).found if any(each.may_use(gpu) for each in placements))
+        yield from (gpu.description for gpu in gpus_here(True) if any(each.may_use(gpu) for each in placements))
 
     def evict_idle(self, seconds: float) -> None:
         """Free the models and components that no lease holds and that have been idle for `seconds`."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.errors import FbragError
-from fbrag_cli.generation.placement import ON_THE_CPU, Device, Gpus, Placement
+from fbrag_cli.generation.placement import ON_THE_CPU, Device, Placement
 from fbrag_cli.generation.server.address import is_elsewhere, is_server
 from fbrag_cli.progress import Event, Progress
 from fbrag_cli.session.settings import ModelSettings
@@ -24,37 +24,49 @@ def check_gpu(settings: ModelSettings, models: Sequence[str], progress: Progress
     A server on this machine counts as running on its GPU, if it has one. A server elsewhere counts as running on a GPU, since
     nothing is known about it. Raises FbragError: `usage` for invalid settings, `gpu_unavailable` if a requested GPU is not found.
     """
-    from fbrag_cli.generation.build import has_nvidia, install
+    from fbrag_cli.generation.build import has_nvidia
 
     _layers(settings.gpu_layers)
     elsewhere = [name for name in models if is_elsewhere(name)]
     own = [name for name in models if not is_server(name)]
     named = settings.gpu == "require" or settings.device
-    those = gpus_here(bool(own and named)) if settings.gpu != "off" else Gpus()
-    found = [gpu.name for gpu in those.found]
-    build = partial(install, os.environ, CMAKE_ARGS="-DGGML_CUDA=on")
-    built = f"built for {' and '.join(those.backends)}" if those.backends else "built without GPU support"
-    if settings.gpu == "require" and not found and own:
-        hint = "check the GPU's driver (fbrag doctor), or use --gpu auto" if those.backends else f"{build()} && fbrag doctor"
-        raise FbragError("gpu_unavailable", f"--gpu require: no GPU found (llama.cpp was {built})", hint)
-    if settings.gpu == "auto" and not found and those.backends is not None and has_nvidia(os.environ) and own:
-        idle = f"llama.cpp ({built}) cannot use the NVIDIA GPU: running on the CPU (--gpu off hides this)"
-        progress(Event("load", "warning", text=idle))
-        progress(Event("load", "hint", text="fbrag doctor" if those.backends else build()))
+    found = [gpu.name for gpu in gpus_here(bool(own and named))] if settings.gpu != "off" else []
+    if own and not found and settings.gpu != "off":
+        _note_no_gpu(settings, progress)
     _check_devices(settings, found)
     here = bool(found) or (not own and settings.gpu != "off" and has_nvidia(os.environ))
     return here or len(elsewhere) == len(models)
 
 
-def gpus_here(needed: bool) -> Gpus:
+def _note_no_gpu(settings: ModelSettings, progress: Progress) -> None:
+    """Say why llama.cpp finds no GPU: an error if one is required, a warning if there is one of NVIDIA's."""
+    from fbrag_cli.generation.build import has_nvidia, install
+
+    try:
+        from fbrag_cli.generation.llama.machine import gpu_backends
+    except FbragError:
+        return  # llama.cpp does not load, which is said when it is needed
+    backends = gpu_backends()
+    built = f"built for {' and '.join(backends)}" if backends else "built without GPU support"
+    build = partial(install, os.environ, CMAKE_ARGS="-DGGML_CUDA=on")
+    if settings.gpu == "require":
+        hint = "check the GPU's driver (fbrag doctor), or use --gpu auto" if backends else f"{build()} && fbrag doctor"
+        raise FbragError("gpu_unavailable", f"--gpu require: no GPU found (llama.cpp was {built})", hint)
+    if has_nvidia(os.environ):
+        idle = f"llama.cpp ({built}) cannot use the NVIDIA GPU: running on the CPU (--gpu off hides this)"
+        progress(Event("load", "warning", text=idle))
+        progress(Event("load", "hint", text="fbrag doctor" if backends else build()))
+
+
+def gpus_here(needed: bool) -> tuple[Device, ...]:
     """Return the GPUs that llama.cpp finds. If it does not load there are none, or with `needed`, its error is raised."""
     try:
-        from fbrag_cli.generation.llama.machine import gpu_backends, gpus
+        from fbrag_cli.generation.llama.machine import gpus
     except FbragError:
         if needed:
             raise
-        return Gpus()
-    return Gpus(gpus(), gpu_backends())
+        return ()
+    return gpus()
 
 
 def _check_devices(settings: ModelSettings, found: Sequence[str]) -> None:

@@ -64,11 +64,8 @@ def turns_of(name: str, found: PassageList, former: R2Former | None) -> tuple[Me
     if former is None:
         return list_messages(found.passages, found.question, None)
     others = former.control == "shuffled" or name.endswith(PERMUTED)
-    turns = list_messages(
-        found.passages,
-        found.question,
-        list_rows(former, permuted(found.features, found.question) if others else found.features),
-    )
+    features = permuted(found.features, found.question) if others else found.features
+    turns = list_messages(found.passages, found.question, list_rows(former, features, former.relevance(features)))
     return tuple(each.blended(lambda blend: blend.word) for each in turns) if name.endswith(WORDS) else turns
 
 

@@ -206,10 +206,11 @@ def test_a_prompt_that_is_too_long_is_refused_beside_others(tiny: Path, pool: Th
 def test_where_memory_is_short_fewer_calls_run_at_once_and_the_others_wait(
     shared: LlamaGenerator, single: LlamaGenerator, monkeypatch: pytest.MonkeyPatch, pool: ThreadPoolExecutor
 ) -> None:
-    made = []
+    made, refused = list[int](), list[int]()
 
     def scarce(weights: Any, n_cells: int, n_sequences: int) -> Context:
         if n_cells > 2560:
+            refused.append(n_cells)
             raise FbragError("out_of_memory", "no room", None)
         made.append(n_cells)
         return Context(weights, n_cells, n_sequences)
@@ -218,6 +219,7 @@ def test_where_memory_is_short_fewer_calls_run_at_once_and_the_others_wait(
     questions = [f"question {i}" for i in range(8)]
     found = list(pool.map(lambda question: shared.generate(asked(question), 2, Sampling(9)).samples, questions))
     assert found == [single.generate(asked(question), 2, Sampling(9)).samples for question in questions]
+    assert refused, "more than two calls never asked for room"
     assert max(made) == 2560  # for two calls of 1,280; before that, how much is made depends on which calls are there
 
 

@@ -38,7 +38,7 @@ def test_weights_of_another_publisher_are_refused(tmp_path: Path) -> None:
 
 def test_a_folder_that_lost_its_weights_is_told(tmp_path: Path) -> None:
     (tmp_path / "all-MiniLM-L6-v2").mkdir()
-    with pytest.raises(FbragError, match=r"not found in .*: .*model\.safetensors") as refused:
+    with pytest.raises(FbragError, match=r"not found in .*: config\.json, vocab\.txt, model\.safetensors") as refused:
         fetch(tmp_path, silent, os.environ)
     assert refused.value.code == "model_missing"
 

@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from fbrag_cli.corpus import Passage
 from fbrag_cli.errors import FbragError
-from fbrag_cli.generation.generator import CallOptions, Message
+from fbrag_cli.generation.generator import Message
 from fbrag_cli.methods.alone.genread import GenRead
 from fbrag_cli.methods.fit_rag.windows import Reduction, best_of_each, search, sliding_windows, tables, to_score, within
-from fbrag_cli.methods.method import Method, Tools, report_tokens
+from fbrag_cli.methods.method import Method, Tools, report_tokens, share_of_yes
 from fbrag_cli.methods.prompts import BETWEEN, question_messages, support_question
 from fbrag_cli.methods.ranking import backward_scores, language_warning, no_match_warning, top_unique_chunks
 from fbrag_cli.progress import stage
@@ -42,6 +42,11 @@ if TYPE_CHECKING:
 
 
 _PREFERS = "Does the passage hold the answer to the question, or a fact that is needed for it? Reply with yes or no."
+_RANK = {  # what ranks the windows without trained parts, if not the retriever
+    "sum": "the estimate of relevance and the model itself rank the windows, and ",
+    "has-answer": "the estimate of relevance ranks the windows, and ",
+    "llm-prefer": "the model itself ranks the windows, and ",
+}
 _ENOUGH = 0.5  # probability at which windows are enough without a trained detector
 
 
@@ -98,7 +103,7 @@ class FitRag(Method):
     @property
     def _ranks_windows(self) -> bool:
         """Whether labels that need no training rank the windows."""
-        return self.fit_rag is None and self.rank_by not in (None, "retriever")
+        return self.fit_rag is None and self.rank_by in _RANK
 
     def steps(self, n_chunks: int) -> list[str]:
         candidates = min(max(self.candidates, self.select), n_chunks)
@@ -188,12 +193,7 @@ class FitRag(Method):
         if parts is None:
             what = "the retriever and the windows of fit-rag work; its scorer, recognizer, and detector are missing"
             read = "the estimate of relevance says what is enough" if self.reduce == "enough" else "all that is selected is read"
-            ranks = {"sum": "the estimate of relevance and the model itself rank", "llm-prefer": "the model itself ranks"}
-            order = (
-                f"{ranks.get(str(self.rank_by), 'the estimate of relevance ranks')} the windows, and "
-                if self._ranks_windows
-                else ""
-            )
+            order = _RANK.get(self.rank_by or "", "")
             return (f"{what}, so {order}{read} (to train them: fbrag train fit-rag --help)",)
         if parts.detector is None and self.reduce in (None, "enough"):
             return (f"{self.fit_rag} has no detector, so a window of each selected chunk is read",)
@@ -293,16 +293,14 @@ class FitRag(Method):
         """
         import numpy as np
 
-        choose = tools.large().choice_probabilities if self.needs_large else None
         report = report_tokens(tools.progress, "select")
         labels = np.full((len(windows), 2), 0.5, np.float32)
-        for i, window in enumerate(windows):
-            labels[i, 0] = relevance.get(window.position, 0.0)
-            if choose is not None:
-                asked = (Message.about([f"Passage:\n{window.text}\n"], f"Question: {question}\n\n{_PREFERS}"),)
-                yes, no = choose(asked, ("yes", "no"), CallOptions(cancellation=tools.cancellation))
-                labels[i, 1] = yes / (yes + no) if yes + no else 0.5
-                report(i + 1, len(windows))
+        labels[:, 0] = [relevance.get(window.position, 0.0) for window in windows]
+        for i, window in enumerate(windows if self.needs_large else ()):
+            asked = (Message.about([f"Passage:\n{window.text}\n"], f"Question: {question}\n\n{_PREFERS}"),)
+            if (share := share_of_yes(tools.large(), asked, tools)) is not None:
+                labels[i, 1] = share
+            report(i + 1, len(windows))
         return labels
 
 

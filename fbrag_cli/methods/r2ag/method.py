@@ -149,16 +149,17 @@ def _information(
     features = list_features(former.features, chunks, tools.retriever, Scored(question, backward))
     if former.control == "shuffled":
         features = permuted(features, question)
-    return RetrievalInformation(
-        names=former.features, features=features, relevance=former.relevance(features), rows=list_rows(former, features)
-    )
+    relevance = former.relevance(features)
+    rows = list_rows(former, features, relevance)
+    return RetrievalInformation(names=former.features, features=features, relevance=relevance, rows=rows)
 
 
-def list_rows(former: R2Former, features: Array) -> Sequence[Row] | None:
-    """Return the row of each chunk; None for parts that make none. features: of the list, float32 (n, n_features)."""
+def list_rows(former: R2Former, features: Array, relevance: Array) -> Sequence[Row] | None:
+    """Return the row of each chunk; None for parts that make none. features, relevance: of the list, float32 (n, n_features)
+    and (n,)."""
     if former.makes_rows:
         return [InputEmbeddings.of(row[None]) for row in former.rows(features)]
-    return [_anchored(round(float(p), 3)) for p in former.relevance(features)] if former.model is None else None
+    return [_anchored(round(float(p), 3)) for p in relevance] if former.model is None else None
 
 
 def _anchored(p: float) -> Blend:
