@@ -79,6 +79,7 @@ def systems(folder: str | None, embedder: Path | None) -> dict[str, Method]:
         "vanilla, 1": Vanilla(select=1, **_SHORT),
         "fb-rag, 10": FBRag(recall=8, samples=3, forward_tokens=48, select=10, **_SHORT),
         "BM25, a window of each": bm25(reduce="windows"),
+        "BM25, enough by relevance": bm25(reduce="enough"),
         "BM25, the paper's prompt": bm25(reduce="windows", prompt_style="paper", max_tokens=96),
     }
     if embedder:
@@ -119,7 +120,7 @@ class Passages:
             progress=silent,
             cancellation=Cancellation(),
             model=lambda role, adapter=None: large,
-            part=lambda folder, load: cast("Any", _there(parts)),
+            part=lambda folder, load: cast("Any", parts or load(Path(folder), _no_scorer)),
         )
 
 
@@ -135,9 +136,8 @@ def _reduction(trace: Trace) -> Reduction | None:
     return trace.method_state if isinstance(trace.method_state, Reduction) else None
 
 
-def _there(parts: FitRagParts | None) -> FitRagParts:
-    assert parts is not None
-    return parts
+def _no_scorer(path: Path) -> Scorer:
+    raise AssertionError(f"{path}: parts without a folder have no scorer")
 
 
 def opened(folder: str | None, threads: int) -> FitRagParts | None:
