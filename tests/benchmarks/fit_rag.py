@@ -49,6 +49,7 @@ from fbrag_cli.methods.fit_rag.method import FitRag
 from fbrag_cli.methods.fit_rag.parts import FitRagParts, load
 from fbrag_cli.methods.fit_rag.windows import Reduction
 from fbrag_cli.methods.method import Method, Tools
+from fbrag_cli.methods.relevance.former import SHIPPED
 from fbrag_cli.progress import silent
 from fbrag_cli.retrieval import Retriever
 from fbrag_cli.text.words import word_spans
@@ -120,7 +121,7 @@ class Passages:
             progress=silent,
             cancellation=Cancellation(),
             model=lambda role, adapter=None: large,
-            part=lambda folder, load: cast("Any", parts or load(Path(folder), _no_scorer)),
+            part=lambda folder, load: cast("Any", load(SHIPPED, LlamaScorer) if folder == str(SHIPPED) else parts),
         )
 
 
@@ -134,10 +135,6 @@ def long_tail() -> list[GoldQuestion]:
 
 def _reduction(trace: Trace) -> Reduction | None:
     return trace.method_state if isinstance(trace.method_state, Reduction) else None
-
-
-def _no_scorer(path: Path) -> Scorer:
-    raise AssertionError(f"{path}: parts without a folder have no scorer")
 
 
 def opened(folder: str | None, threads: int) -> FitRagParts | None:
