@@ -1,10 +1,10 @@
 """Draw the questions that choose nothing: held_out.json, three lists of questions of ../shared/bench without a kept row.
 
-    git checkout COMMIT results; python held_out.py    # COMMIT: the one that added this file. Writes held_out.json again, byte for byte
+    git checkout COMMIT results; python held_out.py    # COMMIT added this file; writes held_out.json again, byte for byte
 
-evidence: 240 questions, on which the default is reported once and nothing is chosen. dial, stage_two: 60 questions each, apart from
-them, on which what Stage III and Stage II read is compared. The sets of each list stand by turns: a list cut short stays balanced.
-A question counts as kept if a row of results/ or of ../shared/prototypes has its id or its words, in whichever set.
+evidence: 240 questions, on which the default is reported once and nothing is chosen. dial, stage_two: 60 questions each, apart
+from them, on which what Stage III and Stage II read is compared. The sets of a list take turns, so that a list cut short stays
+balanced. A question counts as kept if a row of results/ or of ../shared/prototypes has its id or its words, in whichever set.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ N_OTHERS = {"fairytaleqa": 16, "xquad.en": 14, "qmsum": 14}  # of each of these 
 
 
 def rows_of(path: Path) -> list[dict[str, Any]]:
-    opened = gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8")
-    with opened as file:
-        return [json.loads(line) for line in file]
+    data = path.read_bytes()
+    text = (gzip.decompress(data) if path.suffix == ".gz" else data).decode("utf-8")
+    return [json.loads(line) for line in text.split("\n") if line]
 
 
 def kept() -> set[str]:
@@ -43,7 +43,7 @@ def by_turns(lists: dict[str, list[str]]) -> list[list[str]]:
 
 
 def draw() -> dict[str, list[list[str]]]:
-    seen, rng = kept(), random.Random(SEED)  # noqa: S311
+    seen, rng = kept(), random.Random(SEED)
     free = {}
     for name in (*N_EVIDENCE, "qmsum"):
         rows = rows_of(SHARED / "bench" / f"{name}.jsonl.gz")
@@ -59,6 +59,7 @@ def draw() -> dict[str, list[list[str]]]:
 
 if __name__ == "__main__":
     lists = draw()
-    text = ",\n".join(f"{json.dumps(name)}: [\n" + ",\n".join(json.dumps(row) for row in rows) + "\n]" for name, rows in lists.items())
+    written = {name: ",\n".join(map(json.dumps, rows)) for name, rows in lists.items()}
+    text = ",\n".join(f"{json.dumps(name)}: [\n{rows}\n]" for name, rows in written.items())
     (HERE / "held_out.json").write_text(f"{{\n{text}\n}}\n", encoding="utf-8")
     print({name: len(rows) for name, rows in lists.items()})
