@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import codecs
 import re
-import zipfile
+from collections.abc import Iterable
 from functools import partial
 from io import BytesIO
 from struct import unpack_from
 from typing import TYPE_CHECKING
+
+from fbrag_cli.documents.source import Source
 
 if TYPE_CHECKING:
     from olefile import OleFileIO
@@ -40,22 +42,22 @@ _HEADER_FIELD = re.compile(r"([!-9;-~]+):[ \t]?.*\n(?:[ \t]+\S.*\n)*")
 _OF_MAIL = {"message-id", "received", "mime-version", "return-path", "delivered-to", "dkim-signature"}
 
 
-def is_pdf(data: bytes) -> bool:
-    """Return whether `data` begins as a PDF, or has a PDF's header a little later (after junk) and objects."""
-    return data.startswith(_PDF) or (_PDF in data[:1024] and b"endobj" in data)
+def is_pdf(source: Source) -> bool:
+    """Return whether a file begins as a PDF, or has a PDF's header a little later (after junk) and objects."""
+    return source.data.startswith(_PDF) or (_PDF in source.data[:1024] and b"endobj" in source.data)
 
 
-def is_epub(data: bytes) -> bool:
-    """Return whether `data` is a book, and no layout of InDesign, which has the same container."""
-    if media_type_of(data) == "application/epub+zip":
+def is_epub(source: Source) -> bool:
+    """Return whether a file is a book, and no layout of InDesign, which has the same container."""
+    if media_type_of(source) == "application/epub+zip":
         return True
-    names = _names(data)
+    names = _names(source)
     return "META-INF/container.xml" in names and "designmap.xml" not in names
 
 
-def _is_office(part: str, data: bytes) -> bool:
-    """Return whether `data` is a zip of Microsoft Office with a part whose name begins so."""
-    names = _names(data)
+def _is_office(part: str, source: Source) -> bool:
+    """Return whether a file is a zip of Microsoft Office with a part whose name begins so."""
+    names = _names(source)
     return "[Content_Types].xml" in names and any(name.startswith(part) for name in names)
 
 
@@ -64,20 +66,20 @@ is_xlsx = partial(_is_office, "xl/workbook.xml")
 is_pptx = partial(_is_office, "ppt/presentation.xml")
 
 
-def is_xls(data: bytes) -> bool:
-    """Return whether `data` is an Excel workbook of before 2007, and no other document that holds one."""
-    return not root_names(data).isdisjoint(_WORKBOOKS)
+def is_xls(source: Source) -> bool:
+    """Return whether a file is an Excel workbook of before 2007, and no other document that holds one."""
+    return not root_names(source.data).isdisjoint(_WORKBOOKS)
 
 
-def is_ods(data: bytes) -> bool:
-    return media_type_of(data).startswith(OPEN_DOCUMENT + "spreadsheet") or flat_kind_of(data) == "spreadsheet"
+def is_ods(source: Source) -> bool:
+    return media_type_of(source).startswith(OPEN_DOCUMENT + "spreadsheet") or flat_kind_of(source.data) == "spreadsheet"
 
 
-def is_odt(data: bytes) -> bool:
-    if data.startswith(_ZIP):
-        kind = media_type_of(data).removeprefix(OPEN_DOCUMENT)
+def is_odt(source: Source) -> bool:
+    if source.data.startswith(_ZIP):
+        kind = media_type_of(source).removeprefix(OPEN_DOCUMENT)
         return kind.startswith("text") and kind != "text-master"
-    return flat_kind_of(data) == "text"
+    return flat_kind_of(source.data) == "text"
 
 
 def flat_kind_of(data: bytes) -> str:
@@ -86,16 +88,17 @@ def flat_kind_of(data: bytes) -> str:
     return found[1] if found else ""
 
 
-def is_notebook(data: bytes) -> bool:
+def is_notebook(source: Source) -> bool:
+    data = source.data
     return data[:_HEAD].lstrip().startswith(b"{") and b'"nbformat"' in data[:_HEAD] + data[-_HEAD:] and b'"cell_type"' in data
 
 
-def is_rtf(data: bytes) -> bool:
-    return data.startswith(b"{\\rtf")
+def is_rtf(source: Source) -> bool:
+    return source.data.startswith(b"{\\rtf")
 
 
-def _begins_with(pattern: re.Pattern[str], data: bytes) -> bool:
-    return pattern.match(_head(data)) is not None
+def _begins_with(pattern: re.Pattern[str], source: Source) -> bool:
+    return pattern.match(_head(source.data)) is not None
 
 
 is_vtt = partial(_begins_with, _VTT)
@@ -103,50 +106,50 @@ is_srt = partial(_begins_with, _SRT)
 is_html = partial(_begins_with, _HTML)
 
 
-def is_mail(data: bytes) -> bool:
-    """Return whether `data` begins with header fields, among them "From" and one that only mail has."""
-    head, names, at = _head(data), set(), 0
+def is_mail(source: Source) -> bool:
+    """Return whether a file begins with header fields, among them "From" and one that only mail has."""
+    head, names, at = _head(source.data), set(), 0
     while found := _HEADER_FIELD.match(head, at):
         names.add(found[1].lower())
         at = found.end()
     return "from" in names and not names.isdisjoint(_OF_MAIL)
 
 
-def media_type_of(data: bytes) -> str:
+def media_type_of(source: Source) -> str:
     """Return the media type that a zip of OpenDocument or EPUB declares; "" for others.
 
     It is in the entry "mimetype", which is the first one unless another program packed the file again, or in the manifest.
     """
+    data = source.data
     if not data.startswith(_ZIP):
         return ""
     if data.startswith(b"mimetype", 30) and not int.from_bytes(data[8:10], "little"):
         start = 38 + int.from_bytes(data[28:30], "little")
         return data[start : start + _LONGEST_NAME].split(b"PK", 1)[0].decode("latin-1").strip()
     try:
-        with zipfile.ZipFile(BytesIO(data)) as archive:
-            if "mimetype" in archive.NameToInfo:
-                with archive.open("mimetype") as entry:
-                    return entry.read(_LONGEST_NAME).decode("latin-1").strip()
-            with archive.open(_MANIFEST) as entry:
-                found = _ROOT_ENTRY.search(entry.read(_MANIFEST_HEAD).decode("utf-8", "replace"))
+        if "mimetype" in source.zip.NameToInfo:
+            with source.zip.open("mimetype") as entry:
+                return entry.read(_LONGEST_NAME).decode("latin-1").strip()
+        with source.zip.open(_MANIFEST) as entry:
+            found = _ROOT_ENTRY.search(entry.read(_MANIFEST_HEAD).decode("utf-8", "replace"))
     except Exception:  # zipfile raises half a dozen types for a hostile zip
         return ""
     declared = _MEDIA_TYPE.search(found[0]) if found else None
     return declared[1] if declared else ""
 
 
-def has_pictures(data: bytes) -> bool:
-    """Return whether `data` is an office document or rich text with pictures in it."""
-    return (is_rtf(data) and b"\\pict" in data) or any(_PICTURE.match(name) for name in _names(data))
+def has_pictures(source: Source) -> bool:
+    """Return whether a file is an office document or rich text with pictures in it."""
+    return (is_rtf(source) and b"\\pict" in source.data) or any(_PICTURE.match(name) for name in _names(source))
 
 
-def _names(data: bytes) -> frozenset[str]:
+def _names(source: Source) -> Iterable[str]:
     """Return the names in a zip. If its directory is lost, they come from the headers of the entries."""
+    data = source.data
     if not data.startswith(_ZIP):
-        return frozenset()
+        return ()
     try:
-        with zipfile.ZipFile(BytesIO(data)) as archive:
-            return frozenset(archive.namelist())
+        return source.zip.NameToInfo
     except Exception:  # zipfile raises half a dozen types for a hostile zip
         return frozenset(
             data[found.end() : found.end() + min(int.from_bytes(found[1], "little"), _LONGEST_NAME)].decode("utf-8", "replace")

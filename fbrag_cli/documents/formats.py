@@ -30,7 +30,7 @@ class Format:
     """One format.
 
     reader: module and name of its reader (`reader_of`); "" for a PDF. kind: its name in messages, as "a Word document". suffixes:
-    suffixes in lower case, with the dot. recognises: returns whether bytes are of this format; None where only the suffix shows
+    suffixes in lower case, with the dot. recognises: returns whether a file is of this format; None where only the suffix shows
     it. textual: whether its bytes contain its text as it is, so that reading it as plain text loses nothing.
     """
 
@@ -38,7 +38,7 @@ class Format:
     kind: str
     media_type: str
     suffixes: tuple[str, ...]
-    recognises: Callable[[bytes], bool] | None = None
+    recognises: Callable[[Source], bool] | None = None
     textual: bool = True
 
 
@@ -99,7 +99,7 @@ def find_format(source: Source) -> tuple[Format, str]:
     suffix, even if they begin like HTML or mail.
     """
     promised = None if source.path == "-" else _BY_SUFFIX.get(PurePath(source.path).suffix.lower())
-    recognised = next((each for each in FORMATS if each.recognises is not None and each.recognises(source.data)), None)
+    recognised = next((each for each in FORMATS if each.recognises is not None and each.recognises(source)), None)
     if promised is not None and promised.textual:
         is_by_suffix = promised.recognises is None and promised is not PLAIN
         found = promised if recognised is None or (is_by_suffix and recognised.textual) else recognised

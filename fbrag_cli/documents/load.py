@@ -8,7 +8,7 @@ from hashlib import sha256
 from fbrag_cli.documents.decoding.encoding import codec_name
 from fbrag_cli.documents.document import Content, Document, Extracted, Section
 from fbrag_cli.documents.format_detection import has_pictures
-from fbrag_cli.documents.formats import PDF, find_format, reader_of
+from fbrag_cli.documents.formats import PDF, Format, find_format, reader_of
 from fbrag_cli.documents.pdf.page_ranges import parse_ranges
 from fbrag_cli.documents.source import Source, read_source
 from fbrag_cli.errors import FbragError
@@ -27,14 +27,15 @@ def load(
     password: str | None = None,
     markup: bool = False,
     source: Source | None = None,
+    found: tuple[Format, str] | None = None,
     listener: Listener | None = None,
 ) -> Document:
     """Read the file `path` in any format of `formats`; "-" reads the process's stdin to its end.
 
     encoding: encoding of a text; None to detect it. pages: pages of a PDF, as "3-9,12"; None for all. password: password of a PDF
     that does not open without one. markup: whether struck-out text and tracked deletions are read as well, as "~~old~~", and the
-    comments, as a section after the text. source: the file's bytes, if they are at hand already. listener: receives the stage
-    "read", in pages, and can stop the reading, of a PDF.
+    comments, as a section after the text. source: the file's bytes, if they are at hand already. found: what `find_format`
+    said of them. listener: receives the stage "read", in pages, and can stop the reading, of a PDF.
 
     Raises FbragError, with `document` = `path`: doc_not_found, doc_unreadable, doc_empty, unsupported_format, library_missing,
     pdf_encrypted, pdf_bad_password, pdf_no_text; usage for an unknown `encoding`, or for `pages` that are malformed or do not
@@ -46,7 +47,7 @@ def load(
 
     # 2. The format is found, and its reader called.
     source = source or read_source(path)
-    format_, mismatch = find_format(source)
+    format_, mismatch = found or find_format(source)
     if format_ is PDF:
         from fbrag_cli.documents.pdf.reader import read_pdf
 
@@ -94,7 +95,7 @@ def _empty(source: Source, extracted: Extracted, *, is_text: bool) -> FbragError
     hint = "check the output of the command before the pipe" if source.path == "-" else "name a file that has text"
     if extracted.left_out:
         what = f"has no text, only {', '.join(one_line(each, 200) for each in extracted.left_out)}"
-    elif has_pictures(source.data):
+    elif has_pictures(source):
         what, hint = "has no text, only pictures", f"libreoffice --headless --convert-to pdf {source.shell_path}, then ocrmypdf"
     if by_markup := _of_markup(extracted):
         what, hint = f"has no text but {' and '.join(f'{thing}s' for thing in by_markup)}", "add --markup, which reads them"

@@ -7,8 +7,11 @@ import os
 import shlex
 import stat
 import sys
+import zipfile
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cached_property
+from io import BytesIO
 from itertools import islice
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
@@ -39,7 +42,7 @@ class Signature(NamedTuple):
         return cls(status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Source:
     """A file in memory. path: path as the user gave it. name: its name in messages. data: all its bytes. signature: its state
     when it was read; None for stdin."""
@@ -48,6 +51,15 @@ class Source:
     name: str
     data: bytes = field(repr=False)
     signature: Signature | None = None
+
+    def __reduce__(self) -> tuple[type[Source], tuple[object, ...]]:
+        """Send the file to another process without its opened zip."""
+        return Source, (self.path, self.name, self.data, self.signature)
+
+    @cached_property
+    def zip(self) -> zipfile.ZipFile:
+        """Open the file as a zip, once for all who look into it. zipfile raises half a dozen types of errors for other files."""
+        return zipfile.ZipFile(BytesIO(self.data))
 
     @property
     def shell_path(self) -> str:

@@ -92,7 +92,7 @@ def refuse_known(source: Source) -> None:
             if (name.lower() in names if names else name.encode("utf-16-le") in source.data) or not name
         )
         raise _unsupported(source, f"{source.name} is {kind}, which is not read", hint)
-    media_type = media_type_of(source.data) or OPEN_DOCUMENT * bool(kind := flat_kind_of(source.data)) + kind
+    media_type = media_type_of(source) or OPEN_DOCUMENT * bool(kind := flat_kind_of(source.data)) + kind
     for beginning, kind in _OPEN_OFFICE.items():
         if media_type.startswith(beginning):
             raise _unsupported(source, f"{source.name} is {kind}, which is not read", _TO_PDF)

@@ -89,15 +89,16 @@ def collect_bytes(name: str, data: bytes, settings: ReadSettings, listener: List
 
 def _entry(source: Source, on_disk: bool, settings: ReadSettings, store: IndexStore, listener: Listener) -> IndexedFile:
     """Read a file, so that the store has its entry. on_disk: whether its path names it."""
-    path, (found, _) = source.path, find_format(source)
-    limit = LONG_MARKUP if found.media_type in ("text/html", "message/rfc822") else LONG_TEXT
+    path, found = source.path, find_format(source)
+    format_ = found[0]
+    limit = LONG_MARKUP if format_.media_type in ("text/html", "message/rfc822") else LONG_TEXT
     # Packed formats and markup may hold more than their size shows.
-    if found is not PDF and (not found.textual or len(source.data) > limit):
+    if format_ is not PDF and (not format_.textual or len(source.data) > limit):
         ((_, outcome),) = _read_files([path if on_disk else source], settings, store, listener.cancellation)
         if isinstance(outcome, Failure):
             raise _error(path, outcome, store)
         return FolderFile(outcome.key, path).load(store)
-    made = make_entry(source, settings, listener)
+    made = make_entry(source, settings, listener, found)
     save_entry(file_key(source, settings), made, store)
     return made
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from fbrag_cli.corpus import build_corpus
 from fbrag_cli.documents.document import Content, Document, PageSpan, Section, itself
+from fbrag_cli.documents.formats import Format
 from fbrag_cli.documents.load import load
 from fbrag_cli.documents.source import Source
 from fbrag_cli.indexing.store import Held, IndexStore, index_key
@@ -61,8 +62,10 @@ def load_entry(key: str, path: str, store: IndexStore) -> IndexedFile | None:
     return store.restore("documents", key, entry)
 
 
-def make_entry(source: Source, settings: ReadSettings, listener: Listener | None = None) -> IndexedFile:
-    """Read a file, cut it into chunks and count their terms.
+def make_entry(
+    source: Source, settings: ReadSettings, listener: Listener | None = None, found: tuple[Format, str] | None = None
+) -> IndexedFile:
+    """Read a file, cut it into chunks and count their terms. found: what `find_format` has found of it.
 
     Raises FbragError as `documents.load` does, and the error of a cancellation.
     """
@@ -72,6 +75,7 @@ def make_entry(source: Source, settings: ReadSettings, listener: Listener | None
         pages=settings.pages,
         password=settings.password,
         source=source,
+        found=found,
         markup=settings.markup,
         listener=listener,
     )

@@ -20,7 +20,7 @@ from fbrag_cli.corpus import build_corpus
 from fbrag_cli.documents.document import Document
 from fbrag_cli.documents.formats import FORMATS, PDF
 from fbrag_cli.documents.lines import lines_of, section_of
-from fbrag_cli.documents.readers import zip_parts
+from fbrag_cli.documents.readers import package
 from fbrag_cli.documents.source import read_source
 from tests.documents.making import (
     Part,
@@ -207,7 +207,7 @@ def test_a_zip_that_is_cut_or_a_bomb_is_refused(tmp_path: Path, suffix: str, mon
     for data in (whole[: len(whole) // 2], whole[:-200]):
         error = refused(tmp_path, data, f"a{suffix}")
         assert (error.code, "zip" in error.message) == ("doc_unreadable", True)
-    monkeypatch.setattr(zip_parts, "MAX_UNPACKED", 1_000_000)
+    monkeypatch.setattr(package, "MAX_UNPACKED", 1_000_000)
     assert "unpacks to more than 1 MB" in refused(tmp_path, _WRITERS[suffix]([Part("x" * 1_100_000)]), f"a{suffix}").message
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import pickle
 import struct
 import tracemalloc
 import zipfile
@@ -16,9 +17,10 @@ from hypothesis import strategies as st
 
 from fbrag_cli.documents.format_detection import OLE, root_names, workbook_head
 from fbrag_cli.documents.formats import FORMATS, PLAIN, find_format
+from fbrag_cli.documents.load import load
 from fbrag_cli.documents.source import Source
 from fbrag_cli.errors import FbragError
-from tests.documents.making import docx, epub, odt, refused, rtf, w_paragraph, written, zipped
+from tests.documents.making import docx, epub, odt, pptx, refused, rtf, shape, w_paragraph, written, x_row, xlsx, zipped
 
 _END, _FREE = 0xFFFFFFFE, 0xFFFFFFFF
 
@@ -224,3 +226,28 @@ def test_a_damaged_compound_file_ends_in_no_exception(position: int, data: bytes
     for each in (damaged, damaged[:position]):
         assert isinstance(root_names(each), frozenset)
         assert isinstance(workbook_head(each), bytes)
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("a.docx", docx(w_paragraph("x"))),
+        ("a.xlsx", xlsx({"S": x_row("x")})),
+        ("a.odt", odt("<text:p>x</text:p>")),
+        ("a.pptx", pptx([shape("x")])),
+        ("a.epub", epub({"a.xhtml": "<p>x</p>"})),
+    ],
+)
+def test_the_directory_of_a_package_is_read_once(name: str, data: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[zipfile.ZipFile] = []
+    of_zipfile = zipfile.ZipFile._RealGetContents  # type: ignore[attr-defined]
+    monkeypatch.setattr(zipfile.ZipFile, "_RealGetContents", lambda self: (read.append(self), of_zipfile(self)))
+    source = Source(name, name, data)
+    assert "x" in load(name, source=source, found=find_format(source)).text
+    assert len(read) == 1
+
+
+def test_a_file_whose_zip_was_opened_goes_to_another_process() -> None:
+    source = Source("a.docx", "a.docx", docx(w_paragraph("x")))
+    assert find_format(source)[0].kind == "a Word document"
+    assert pickle.loads(pickle.dumps(source)) == source

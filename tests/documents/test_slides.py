@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fbrag_cli.documents.load import load
+from fbrag_cli.documents.readers import package
 from fbrag_cli.documents.readers import slides as reader
-from fbrag_cli.documents.readers import zip_parts
 from tests.documents.making import pptx, refused, relations, shape, slide, written, zipped
 
 
@@ -82,7 +82,7 @@ def test_bombs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A note that many slides share counts each time that it is read."""
     more = {f"ppt/slides/_rels/slide{n}.xml.rels": relations(("notesSlide", "../notes.xml")) for n in range(1, 41)}
     deck = pptx([shape("a")] * 40, {**more, "ppt/notes.xml": slide(shape("x" * 50_000))})
-    monkeypatch.setattr(zip_parts, "MAX_UNPACKED", 1_000_000)
+    monkeypatch.setattr(package, "MAX_UNPACKED", 1_000_000)
     assert "more than 1 MB" in refused(tmp_path, deck, "deck.pptx").message
 
 

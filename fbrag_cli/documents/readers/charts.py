@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 from fbrag_cli.documents.readers.blocks import Block, BlockBuilder
-from fbrag_cli.documents.readers.xml import number
-from fbrag_cli.documents.readers.zip_parts import Archive, Relation
+from fbrag_cli.documents.readers.package import Archive, Relation, number
 from fbrag_cli.errors import FbragError
 
 _MAX_CELLS = 100_000  # of one chart; the figures of larger ones are left out

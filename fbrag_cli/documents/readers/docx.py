@@ -12,10 +12,9 @@ from fbrag_cli.documents.readers.blocks import MANY_ROWS, Block, extracted
 from fbrag_cli.documents.readers.charts import read_linked
 from fbrag_cli.documents.readers.docx_numbering import TOGGLES, Numbering, Style, Styles, is_on
 from fbrag_cli.documents.readers.equations import Equation
+from fbrag_cli.documents.readers.package import Archive, Names, Relation, attribute, number
 from fbrag_cli.documents.readers.symbols import symbol, without_glyphs
 from fbrag_cli.documents.readers.writer import PAGE_NUMBER, Writer
-from fbrag_cli.documents.readers.xml import Names, attribute, number
-from fbrag_cli.documents.readers.zip_parts import Archive, Relation
 from fbrag_cli.documents.source import Source
 
 if TYPE_CHECKING:

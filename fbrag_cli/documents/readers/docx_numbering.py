@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from fbrag_cli.documents.readers import number_formats
-from fbrag_cli.documents.readers.xml import attribute, number
+from fbrag_cli.documents.readers.package import attribute, number
 
 if TYPE_CHECKING:
     from lxml.etree import _Element

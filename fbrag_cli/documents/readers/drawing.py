@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 from fbrag_cli.documents.document import comment
 from fbrag_cli.documents.readers.blocks import MANY_ROWS, Block, BlockBuilder, StruckText
 from fbrag_cli.documents.readers.charts import read_linked
-from fbrag_cli.documents.readers.xml import attribute, number
-from fbrag_cli.documents.readers.zip_parts import Archive, Relation
+from fbrag_cli.documents.readers.package import Archive, Relation, attribute, number
 
 if TYPE_CHECKING:
     from lxml.etree import _Element

@@ -16,7 +16,7 @@ from fbrag_cli.documents.decoding.encoding import Decoded, decode
 from fbrag_cli.documents.document import Content, Extracted, Section
 from fbrag_cli.documents.readers.blocks import content_of
 from fbrag_cli.documents.readers.html import declared_encoding, read_page
-from fbrag_cli.documents.readers.zip_parts import Archive, resolved
+from fbrag_cli.documents.readers.package import Archive, resolved
 from fbrag_cli.documents.source import Source
 from fbrag_cli.errors import FbragError
 

@@ -12,9 +12,8 @@ from fbrag_cli.documents.document import Extracted, comment
 from fbrag_cli.documents.readers.blocks import MANY_ROWS, Block, extracted
 from fbrag_cli.documents.readers.equations import Equation
 from fbrag_cli.documents.readers.odt_styles import OUTLINE, Level, Styles, label
+from fbrag_cli.documents.readers.package import Archive, Names, attribute, feed, number, resolved
 from fbrag_cli.documents.readers.writer import PAGE_NUMBER, Writer
-from fbrag_cli.documents.readers.xml import Names, attribute, feed, number
-from fbrag_cli.documents.readers.zip_parts import Archive, resolved
 from fbrag_cli.documents.source import Source
 from fbrag_cli.errors import FbragError
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from fbrag_cli.documents.readers import number_formats
-from fbrag_cli.documents.readers.xml import number
+from fbrag_cli.documents.readers.package import number
 
 _LEVELS = 10
 _MAX_LABEL = 60  # characters

@@ -8,7 +8,7 @@ from dataclasses import replace
 from fbrag_cli.documents.document import Extracted
 from fbrag_cli.documents.readers.blocks import Block, StruckText, extracted
 from fbrag_cli.documents.readers.drawing import comments_of, names_of_authors, parts_named, read_drawing
-from fbrag_cli.documents.readers.zip_parts import Archive, Relation
+from fbrag_cli.documents.readers.package import Archive, Relation
 from fbrag_cli.documents.source import Source
 
 _MEDIA_TYPE = "application/vnd.openxmlformats-officedocument.presentationml.presentation"

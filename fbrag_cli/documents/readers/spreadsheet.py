@@ -18,9 +18,8 @@ from fbrag_cli.documents.format_detection import OLE, workbook_head
 from fbrag_cli.documents.readers.blocks import Block, StruckText, extracted
 from fbrag_cli.documents.readers.drawing import comments_of, names_of_authors, parts_named, read_drawing
 from fbrag_cli.documents.readers.odt import refuse_encrypted
-from fbrag_cli.documents.readers.xml import number as parsed
-from fbrag_cli.documents.readers.xml import refuse_entities
-from fbrag_cli.documents.readers.zip_parts import MAX_UNPACKED, Archive, Relation, packed
+from fbrag_cli.documents.readers.package import MAX_UNPACKED, Archive, Relation, packed, refuse_entities
+from fbrag_cli.documents.readers.package import number as parsed
 from fbrag_cli.documents.source import Source
 from fbrag_cli.errors import FbragError
 from fbrag_cli.text.printable import one_line
