@@ -1,8 +1,8 @@
 """The order in which a person reads what lies on a page or slide: columns one after the other, and all else from top to bottom.
 
 The rule is a recursive XY-cut that begins with the rows of the page. Rows that follow each other belong together as long as the
-same room between their boxes, a gutter, runs through all of them: a heading, a figure or a footer across ends such a run. In a run
-the parts between gutters are columns if they are text, whose lines fill their column. The cells of a table or of a form do not:
+same room between their boxes, a gutter, runs through all of them: a heading, a figure or a footer across ends such a run. The
+parts of a run between gutters are columns if they are text, whose lines fill their column. Cells of a table or a form do not:
 their rows stay rows.
 """
 
@@ -23,7 +23,7 @@ _GUTTER = 0.3  # width of a gutter
 _COLUMN = 10.0  # width of a column of single lines
 _TALL = 2.0  # height of a box that holds several lines
 _FEWEST, _FEW = 1.5, 2.5  # height of the text of each column, and of the longest
-_APART = 1.5  # room below a header, or above a footer, that is no part of the columns
+_APART = 1.5  # room below a header or above a footer, which do not belong to the columns
 _ROW = 0.3  # room between the rows of a table of texts, more than between lines
 
 _FILLED = 0.75  # share of the width of its column that a line of text takes
@@ -165,7 +165,7 @@ def _columns(boxes: Sequence[Box], chosen: Sequence[int], gutters: Sequence[floa
         bad = [number for number, height in enumerate(heights) if height < _FEWEST * line]
         if not bad:
             return columns if max(heights) >= _FEW * line else [list(chosen)]
-        # The room beside a bullet or a number is none between columns: the narrowest goes first.
+        # The room after a bullet or a number does not separate columns: the narrowest gutter goes first.
         beside = {at for number in bad for at in (number - 1, number) if 0 <= at < len(gutters)}
         edges = [(min(boxes[i].left for i in column), max(boxes[i].right for i in column)) for column in columns if column]
         if len(edges) < len(columns):
@@ -204,7 +204,7 @@ def _texts(boxes: Sequence[Box], body: Sequence[_Band], columns: Sequence[Sequen
 def _by_rows(boxes: Sequence[Box], chosen: Sequence[int]) -> list[int]:
     """Return these boxes from top to bottom, and those in one row from left to right."""
     rows: list[list[int]] = []
-    shortest = Box(0.0, -inf, 0.0, -inf)  # of the last row: a high box, as an initial, has others in several rows beside it
+    shortest = Box(0.0, -inf, 0.0, -inf)  # of the last row: next to a high box, such as an initial, there are several rows
     for index in sorted(chosen, key=lambda index: (boxes[index].top, index)):
         box = boxes[index]
         common = min(box.bottom, shortest.bottom) - max(box.top, shortest.top)
