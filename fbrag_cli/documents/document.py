@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+
+#: Text that only `--markup` reads, by its kinds, as warnings count it.
+STRUCK, HIDDEN = "struck-out passage", "hidden passage"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +47,8 @@ class Extracted:
     media_type: media type, as "text/plain". encoding: encoding of the bytes; None if the format has none (PDF). skipped_pages:
     numbers of the pages without text. warnings: one line each, which begins with the file's name. left_out: counted things of
     the file that were not read, as "2 charts". comments: the readers' comments and notes on the text, a block of text each, as
-    'Comment by Ann Lee on "the price": too high'. n_struck: number of passages of struck-out text that were not read.
+    'Comment by Ann Lee on "the price": too high'. markup: numbers of what was not read because only `--markup` reads it, as
+    {"hidden passage": 2}.
     """
 
     content: Content
@@ -54,7 +58,7 @@ class Extracted:
     warnings: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
     comments: tuple[str, ...] = ()
-    n_struck: int = 0
+    markup: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

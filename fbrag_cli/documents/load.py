@@ -33,9 +33,9 @@ def load(
     """Read the file `path` in any format of `formats`; "-" reads the process's stdin to its end.
 
     encoding: encoding of a text; None to detect it. pages: pages of a PDF, as "3-9,12"; None for all. password: password of a PDF
-    that does not open without one. markup: whether struck-out text and tracked deletions are read as well, as "~~old~~", and the
-    comments, as a section after the text. source: the file's bytes, if they are at hand already. found: what `find_format`
-    said of them. listener: receives the stage "read", in pages, and can stop the reading, of a PDF.
+    that does not open without one. markup: whether hidden text is read as well, struck-out text and tracked deletions, as
+    "~~old~~", and the comments, as a section after the text. source: the file's bytes, if they are at hand already. found: what
+    `find_format` said of them. listener: receives the stage "read", in pages, and can stop the reading, of a PDF.
 
     Raises FbragError, with `document` = `path`: doc_not_found, doc_unreadable, doc_empty, unsupported_format, library_missing,
     pdf_encrypted, pdf_bad_password, pdf_no_text; usage for an unknown `encoding`, or for `pages` that are malformed or do not
@@ -86,7 +86,7 @@ def _left_out(source: Source, extracted: Extracted, *, markup: bool) -> str:
 
 def _of_markup(extracted: Extracted) -> dict[str, int]:
     """Return the number of each thing that only `--markup` reads."""
-    counts = {"comment": len(extracted.comments), "struck-out passage": extracted.n_struck}
+    counts = {"comment": len(extracted.comments), **extracted.markup}
     return {thing: n for thing, n in counts.items() if n}
 
 

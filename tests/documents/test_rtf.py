@@ -155,7 +155,7 @@ def test_embedded_objects_are_told(tmp_path: Path) -> None:
     ("body", "says"),
     [
         ("{\\pict\\pngblip 8950}", "only pictures"),
-        ("\\v secret", "only 1 hidden passage"),
+        ("\\v secret", "but hidden passages"),
         ("{\\*\\annotation x}", "but comments"),
     ],
 )

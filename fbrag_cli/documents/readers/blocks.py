@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -61,36 +62,38 @@ def content_of(blocks: Iterable[Block], anchors: dict[str, int] | None = None) -
     return Content("".join(parts), sections=tuple(sections))
 
 
-class StruckText:
-    """Tells what is read of struck-out text and of tracked deletions, and counts what is not.
+class MarkupText:
+    """Tells what is read of the text that only `--markup` reads (`document.HIDDEN`, `STRUCK`), and counts the rest.
 
-    is_read: whether they are read. n_left_out: number of passages that were not.
+    is_read: whether it is read. left_out: number of passages of each kind that were not.
     """
 
     def __init__(self, is_read: bool) -> None:
-        self.is_read, self.n_left_out = is_read, 0
-        self._in_passage = False
+        self.is_read, self.left_out = is_read, Counter[str]()
+        self._passage = ""  # kind of the passage that is left out
 
-    def read(self, text: str, *, is_struck: bool) -> str:
-        """Return what is read of the next piece of text: of one that is left out, the space at its edges."""
-        if is_struck and not self.is_read and text.strip():
-            self.leave_out(text)
+    def read(self, text: str, kind: str) -> str:
+        """Return what is read of the next piece of text: of one that is left out, the space at its edges. kind: "" for text that
+        is always read."""
+        if kind and not self.is_read and text.strip():
+            self.leave_out(text, kind)
             return " " if text[0].isspace() or text[-1].isspace() else ""
-        self._in_passage = self._in_passage and not text.strip()
+        if text.strip():
+            self._passage = ""
         return text
 
-    def leave_out(self, text: str) -> None:
-        """Count the next piece of text as left out. Pieces with no other text between them are one passage."""
-        if text.strip() and not self._in_passage:
-            self._in_passage = True
-            self.n_left_out += 1
+    def leave_out(self, text: str, kind: str) -> None:
+        """Count the next piece of text as left out. Pieces of a kind with no other text between them are one passage."""
+        if text.strip() and self._passage != kind:
+            self._passage = kind
+            self.left_out[kind] += 1
 
 
 def extracted(
     blocks: Iterable[Block],
     media_type: str,
     left_out: Mapping[str, int],
-    struck: StruckText,
+    markup: MarkupText,
     comments: Iterable[str] = (),
     warnings: Iterable[str] = (),
 ) -> Extracted:
@@ -102,7 +105,7 @@ def extracted(
         warnings=tuple(warnings),
         left_out=told,
         comments=tuple(comments),
-        n_struck=struck.n_left_out,
+        markup=markup.left_out,
     )
 
 

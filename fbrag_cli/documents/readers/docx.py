@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from fbrag_cli.documents.document import Extracted, comment
+from fbrag_cli.documents.document import STRUCK, Extracted, comment
 from fbrag_cli.documents.readers.blocks import MANY_ROWS, Block, extracted
 from fbrag_cli.documents.readers.charts import read_linked
 from fbrag_cli.documents.readers.docx_numbering import TOGGLES, Numbering, Style, Styles, is_on
@@ -88,7 +88,7 @@ class _WordDocument:
                 self.writer.add_header_or_footer(kind, self.writer.end_story())
         blocks = [*self.writer.blocks(), *self._notes()]
         comments = list(self._comments())
-        return extracted(blocks, _MEDIA_TYPE, self.writer.left_out, self.writer.struck, comments)
+        return extracted(blocks, _MEDIA_TYPE, self.writer.left_out, self.writer.markup, comments)
 
     def _part(self, kind: str) -> str | None:
         """Return the name of the part that the document names as its `kind`, if it is there."""
@@ -269,7 +269,7 @@ class _WordPart:
             return
         if name in _DELETIONS:
             self._deletions += 1
-            if not self._writer.struck.is_read:
+            if not self._writer.markup.is_read:
                 self._skipped = 1
                 if name == "w:del" and self._described is not None:
                     self._described.joins = " "
@@ -300,7 +300,7 @@ class _WordPart:
     def data(self, data: str) -> None:
         if self._skipped:
             if self._deletions and self._innermost in _TEXT:
-                self._writer.struck.leave_out(data)
+                self._writer.markup.leave_out(data, STRUCK)
         elif self._equation is not None:
             self._equation.data(data)
         elif self._innermost in _TEXT:
@@ -366,7 +366,7 @@ class _WordPart:
         self._shift = self._font = ""
 
     def _break(self, _: dict[str, str]) -> None:
-        is_left_out = self._is_on("vanish") or (self._is_struck and not self._writer.struck.is_read)
+        is_left_out = self._is_on("vanish") or (self._is_struck and not self._writer.markup.is_read)
         if is_left_out or (self._paragraphs and self._paragraphs[-1].joins is not None):
             self._say(" ")
         else:

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from fbrag_cli.documents.document import comment
-from fbrag_cli.documents.readers.blocks import MANY_ROWS, Block, BlockBuilder, StruckText
+from fbrag_cli.documents.document import STRUCK, comment
+from fbrag_cli.documents.readers.blocks import MANY_ROWS, Block, BlockBuilder, MarkupText
 from fbrag_cli.documents.readers.charts import read_linked
 from fbrag_cli.documents.readers.package import Archive, Relation, attribute, number
 
@@ -41,10 +41,10 @@ def parts_named(archive: Archive, part: str, path: str, linked: Iterable[Relatio
     return [next((targets.get(value, "") for name, value in each if name.endswith("}id")), "") for each in references]
 
 
-def read_drawing(archive: Archive, part: str, linked: Iterable[Relation], left_out: Counter[str], struck: StruckText) -> Drawing:
+def read_drawing(archive: Archive, part: str, linked: Iterable[Relation], left_out: Counter[str], markup: MarkupText) -> Drawing:
     """Read the part `part`, with the charts and diagrams that it refers to.
 
-    linked: the relations of the part. left_out: counts what is not read, by its name. struck: tells what is read of struck-out
+    linked: the relations of the part. left_out: counts what is not read, by its name. markup: tells what is read of struck-out
     text.
     """
     relations = {each.identity: each for each in linked}
@@ -59,7 +59,7 @@ def read_drawing(archive: Archive, part: str, linked: Iterable[Relation], left_o
         apart = f"{relation.target} "  # from the shapes' groups
         return [replace(block, group=block.group and apart + block.group) for block in blocks]
 
-    drawing = Drawing(lambda identity: read(relations.pop(identity, None)), left_out, struck)
+    drawing = Drawing(lambda identity: read(relations.pop(identity, None)), left_out, markup)
     archive.feed(part, drawing)
     for each in relations.values():
         if each.kind == "diagramData":  # its frame is in a form that is not known
@@ -69,11 +69,11 @@ def read_drawing(archive: Archive, part: str, linked: Iterable[Relation], left_o
 
 class Drawing:
     """The target of lxml's parser for a drawing. title: the text of its title; all other text is in `builder`. is_hidden: whether
-    the whole slide is. struck: tells what is read of struck-out text."""
+    the whole slide is. markup: tells what is read of struck-out text."""
 
-    def __init__(self, linked: Callable[[str], list[Block]], left_out: Counter[str], struck: StruckText) -> None:
+    def __init__(self, linked: Callable[[str], list[Block]], left_out: Counter[str], markup: MarkupText) -> None:
         self.builder, self._of_title = BlockBuilder(), BlockBuilder()
-        self._struck = struck
+        self._markup = markup
         self._is_struck = False  # whether the open run is
         self._shift = self._shift_before = ""  # of the open run, and of the text before
         self.is_hidden = False
@@ -188,7 +188,7 @@ class Drawing:
         if not self._shape_is_skipped:
             builder = self._of_title if self._in_title else self.builder
             shift, self._shift_before = "" if self._shift == self._shift_before else self._shift, self._shift
-            builder.text(self._struck.read(text, is_struck=self._is_struck), shift=shift, is_struck=self._is_struck)
+            builder.text(self._markup.read(text, STRUCK if self._is_struck else ""), shift=shift, is_struck=self._is_struck)
 
 
 # -- comments -----------------------------------------------------------------------------------------------------------------

@@ -58,7 +58,8 @@ class _ContentsLine:
 @dataclass(slots=True)
 class _Spine:
     """The text of the spine so far. markup: whether struck-out text is read. places: where pages and anchors begin in it, by file
-    and anchor (characters). n_struck: number of struck-out passages that were not read."""
+    and anchor (characters). left_out: number of passages of each kind that only
+    `--markup` reads."""
 
     markup: bool
     texts: list[str] = field(default_factory=list)
@@ -68,7 +69,7 @@ class _Spine:
     missing: list[str] = field(default_factory=list)
     guesses: list[str] = field(default_factory=list)
     encodings: list[str] = field(default_factory=list)
-    n_struck: int = 0
+    left_out: Counter[str] = field(default_factory=Counter)
 
     def add(self, name: str, decoded: Decoded) -> None:
         self.encodings.append(decoded.encoding)
@@ -76,7 +77,7 @@ class _Spine:
         anchors: dict[str, int] = {}
         page = read_page(decoded.text, self.markup)
         content = content_of(page.blocks, anchors)
-        self.n_struck += page.n_struck
+        self.left_out += page.left_out
         start = self.length + len(_GAP) if self.texts and content.text else self.length
         self.places.setdefault((name, ""), start)
         for anchor, offset in anchors.items():
@@ -134,7 +135,7 @@ def read_epub(source: Source, codec: str | None = None, markup: bool = False) ->
         warnings.append(f"{source.name}: of its {len(named)} files only the first {len(pages)} are read")
     encoding = Counter(spine.encodings).most_common(1)[0][0] if spine.encodings else "utf-8"
     content = Content(text, sections=_with_headings(chapters, spine.headings, text))
-    return Extracted(content, "application/epub+zip", encoding, warnings=tuple(warnings), n_struck=spine.n_struck)
+    return Extracted(content, "application/epub+zip", encoding, warnings=tuple(warnings), markup=spine.left_out)
 
 
 def _package_name(archive: Archive) -> str:

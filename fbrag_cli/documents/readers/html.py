@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from fbrag_cli.documents.decoding.encoding import decode
-from fbrag_cli.documents.document import Extracted
-from fbrag_cli.documents.readers.blocks import MANY_ROWS, SOFT_HYPHEN, Block, BlockBuilder, StruckText, content_of
+from fbrag_cli.documents.document import STRUCK, Extracted
+from fbrag_cli.documents.readers.blocks import MANY_ROWS, SOFT_HYPHEN, Block, BlockBuilder, MarkupText, content_of
 from fbrag_cli.documents.readers.number_formats import lettered, roman, upper
 from fbrag_cli.documents.source import Source
 
@@ -44,11 +45,12 @@ _DECLARED = re.compile(rb"""<(?:meta[^>]{0,200}?charset|\?xml[^>]{0,200}?encodin
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A page. title: text of its <title>; "" without one. n_struck: number of struck-out passages that were not read."""
+    """A page. title: text of its <title>; "" without one. left_out: number of passages of each kind that only
+    `--markup` reads."""
 
     title: str
     blocks: list[Block]
-    n_struck: int = 0
+    left_out: Counter[str] = field(default_factory=Counter)
 
 
 @dataclass(slots=True)
@@ -74,7 +76,7 @@ def read_html(source: Source, codec: str | None = None, markup: bool = False) ->
     blocks = page.blocks
     if page.title and blocks and not any(block.level == 1 for block in blocks):
         blocks = [Block(page.title, level=1), *blocks]
-    return Extracted(content_of(blocks), "text/html", decoded.encoding, warnings=decoded.warnings, n_struck=page.n_struck)
+    return Extracted(content_of(blocks), "text/html", decoded.encoding, warnings=decoded.warnings, markup=page.left_out)
 
 
 def declared_encoding(data: bytes) -> str | None:
@@ -106,7 +108,7 @@ class _PageReading:
 
     def __init__(self, markup: bool) -> None:
         self._builder = BlockBuilder()
-        self._struck = StruckText(markup)
+        self._markup = MarkupText(markup)
         self._struck_depth = 0  # of open elements, from the one that strikes out
         self._title: list[str] = []
         self._in_title = False
@@ -120,7 +122,7 @@ class _PageReading:
         blocks = self._builder.blocks()
         if self._waiting:
             blocks = [replace(each, text=self._numbered(each.text), prefix=self._numbered(each.prefix)) for each in blocks]
-        return Page(" ".join("".join(self._title).split()), blocks, self._struck.n_left_out)
+        return Page(" ".join("".join(self._title).split()), blocks, self._markup.left_out)
 
     def _numbered(self, text: str) -> str:
         def number(found: re.Match[str]) -> str:
@@ -144,7 +146,7 @@ class _PageReading:
         if tag == "title":
             self._in_title = True
         elif tag == "br":
-            self._say(" ") if self._struck_depth and not self._struck.is_read else builder.line_break()
+            self._say(" ") if self._struck_depth and not self._markup.is_read else builder.line_break()
         elif tag == "img" and (alt := " ".join(attributes.get("alt", "").split())):
             self._say(alt if len(alt) == 1 else f"[{alt}]")  # a single character is a painted initial
         elif tag in _SHIFTS or _NOTE.intersection((attributes.get("epub:type"), attributes.get("role"))):
@@ -218,7 +220,7 @@ class _PageReading:
 
     def _say(self, text: str, shift: str = "") -> None:
         is_struck = self._struck_depth > 0
-        self._builder.text(self._struck.read(text, is_struck=is_struck), shift=shift, is_struck=is_struck)
+        self._builder.text(self._markup.read(text, STRUCK if is_struck else ""), shift=shift, is_struck=is_struck)
 
     def comment(self, text: str) -> None:
         pass

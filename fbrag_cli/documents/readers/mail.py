@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from email.message import EmailMessage, MIMEPart
 from email.parser import BytesParser
@@ -56,16 +57,16 @@ def read_mail(source: Source, codec: str | None = None, markup: bool = False) ->
     encoding = texts.decoded[0].encoding if texts.decoded else None
     warnings = dict.fromkeys(warning for each in texts.decoded for warning in each.warnings)
     told = tuple(texts.left_out())
-    return Extracted(content, _MEDIA_TYPE, encoding, warnings=tuple(warnings), left_out=told, n_struck=texts.n_struck)
+    return Extracted(content, _MEDIA_TYPE, encoding, warnings=tuple(warnings), left_out=told, markup=texts.markup_left_out)
 
 
 class _Texts:
-    """The texts of a mail, in its order. blocks: headers and texts. decoded: how each text was decoded. n_struck: number of
-    struck-out passages that were not read."""
+    """The texts of a mail, in its order. blocks: headers and texts. decoded: how each text was decoded. markup_left_out:
+    number of passages of each kind that only `--markup` reads."""
 
     def __init__(self, source: Source, codec: str | None, markup: bool) -> None:
         self._source, self._codec, self._markup = source, codec, markup
-        self.n_struck = 0
+        self.markup_left_out = Counter[str]()
         self._n_parts = 0
         self._attached: list[str] = []
         self.blocks: list[str] = []
@@ -110,7 +111,7 @@ class _Texts:
         if is_html:
             page = read_page(text, self._markup)
             text = content_of(page.blocks).text
-            self.n_struck += page.n_struck
+            self.markup_left_out += page.left_out
         if text := text.strip("\n"):
             self.blocks.append(f"Attached: {_name(part)}\n{text}" if part.get_filename() else text)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
-from fbrag_cli.documents.document import Extracted, comment
+from fbrag_cli.documents.document import HIDDEN, STRUCK, Extracted, comment
 from fbrag_cli.documents.readers.blocks import MANY_ROWS, Block, extracted
 from fbrag_cli.documents.readers.equations import Equation
 from fbrag_cli.documents.readers.odt_styles import OUTLINE, Level, Styles, label
@@ -60,7 +60,7 @@ def read_odt(source: Source, codec: str | None = None, markup: bool = False) -> 
     else:
         body = _OpenDocument(markup)
         feed(source.data, body, partial(source.damaged, "an OpenDocument text"))
-    return extracted(body.blocks(), _MEDIA_TYPE, body.left_out, body.struck, body.comments)
+    return extracted(body.blocks(), _MEDIA_TYPE, body.left_out, body.markup, body.comments)
 
 
 def refuse_encrypted(source: Source, archive: Archive) -> None:
@@ -92,7 +92,7 @@ class _OpenDocument:
 
     def __init__(self, markup: bool, archive: Archive | None = None) -> None:
         self._writer = Writer(markup)
-        self.left_out, self.struck = self._writer.left_out, self._writer.struck
+        self.left_out, self.markup = self._writer.left_out, self._writer.markup
         self._archive = archive
         self._objects: set[str] = set()  # names of those that were read
         self._names = Names(_PREFIXES)
@@ -239,7 +239,7 @@ class _OpenDocument:
         if self._skipped_depth:
             if self._is_hidden and not data.isspace():
                 self._is_hidden = False
-                self._leave_out("hidden passage")
+                self.markup.left_out[HIDDEN] += 1
         elif self._equation is not None:
             self._equation.data(data)
         elif self._collected is not None:
@@ -315,8 +315,8 @@ class _OpenDocument:
     def _deletion(self, attributes: dict[str, str]) -> None:
         """Take the place of a deletion."""
         text = self._deletions.pop(attribute(attributes, "change-id"), "")
-        if not self.struck.is_read:
-            self.struck.leave_out(text)
+        if not self.markup.is_read:
+            self.markup.leave_out(text, STRUCK)
         elif self._writer.in_paragraph:
             self._writer.say(text, struck=True)
         else:
@@ -447,7 +447,7 @@ class _OpenDocument:
             return []
         self._objects.add(name)
         with suppress(FbragError):  # the text around a damaged object is worth reading
-            self._archive.feed(name, inside := _OpenDocument(self.struck.is_read))
+            self._archive.feed(name, inside := _OpenDocument(self.markup.is_read))
             return inside.blocks()
         return []
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from fbrag_cli.documents.decoding.encoding import without_surrogates
-from fbrag_cli.documents.document import Extracted, comment
+from fbrag_cli.documents.document import STRUCK, Extracted, comment
 from fbrag_cli.documents.readers.blocks import Block, extracted
 from fbrag_cli.documents.readers.equations import Equation
 from fbrag_cli.documents.readers.symbols import symbol
@@ -66,7 +66,7 @@ def read_rtf(source: Source, codec: str | None = None, markup: bool = False) -> 
     n_lost = sum(block.line.count("\ufffd") for block in blocks)
     warning = f"{source.name} has {n_lost} characters that its code page does not have, read as \ufffd"
     comments = map(without_surrogates, body.comments)
-    return extracted(blocks, "application/rtf", body.left_out, body.struck, comments, [warning] if n_lost else [])
+    return extracted(blocks, "application/rtf", body.left_out, body.markup, comments, [warning] if n_lost else [])
 
 
 def _escaped(data: bytes, codec: str) -> bytes:
@@ -121,7 +121,7 @@ class _RichText:
 
     def __init__(self, data: bytes, codec: str, markup: bool) -> None:
         self._writer = Writer(markup)
-        self.left_out, self.struck = self._writer.left_out, self._writer.struck
+        self.left_out, self.markup = self._writer.left_out, self._writer.markup
         self.comments: list[str] = []
         self._data, self._codec = data, codec
         self._at = 0
@@ -451,8 +451,8 @@ class _RichText:
             self._equation.data(text)
         elif self._collected is not None:
             self._collected.append(text)
-        elif state.deleted and not self.struck.is_read:
-            self.struck.leave_out(text)
+        elif state.deleted and not self.markup.is_read:
+            self.markup.leave_out(text, STRUCK)
         elif text and not self._in_fonts:
             if not (state.hidden or text.isspace()):
                 self._begin_paragraph()

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from fbrag_cli.documents.document import Extracted
 from fbrag_cli.documents.format_detection import OLE, workbook_head
-from fbrag_cli.documents.readers.blocks import Block, StruckText, extracted
+from fbrag_cli.documents.readers.blocks import Block, MarkupText, extracted
 from fbrag_cli.documents.readers.drawing import comments_of, names_of_authors, parts_named, read_drawing
 from fbrag_cli.documents.readers.odt import refuse_encrypted
 from fbrag_cli.documents.readers.package import MAX_UNPACKED, Archive, Relation, packed, refuse_entities
@@ -243,7 +243,7 @@ class _WorkbookReading:
     def __init__(self, source: Source, package: _WorkbookFile, markup: bool) -> None:
         self._source, self._package = source, package
         self._length = 0  # of the rows, in characters
-        self._left_out, self._struck = Counter[str](), StruckText(markup)
+        self._left_out, self._markup = Counter[str](), MarkupText(markup)
         self._comments: list[str] = []
         self._merged_cells = _merged_in(package.cells.get("content.xml", b""))
 
@@ -255,7 +255,7 @@ class _WorkbookReading:
         for mark, name in _NOT_READ.items():
             if count := self._package.cells.get("content.xml", b"").count(mark):
                 self._left_out[name] += count
-        return extracted(blocks, self._package.media_type, self._left_out, self._struck, self._comments)
+        return extracted(blocks, self._package.media_type, self._left_out, self._markup, self._comments)
 
     def _blocks(self, workbook: CalamineWorkbook) -> Iterator[Block]:
         """Yield the name of each sheet that has text, its rows, and the text of its drawings."""
@@ -296,7 +296,7 @@ class _WorkbookReading:
         for each in linked:
             if each.kind == "drawing" and each.target in archive:
                 inside = archive.relations(each.target)
-                yield from read_drawing(archive, each.target, inside, self._left_out, self._struck).builder.blocks()
+                yield from read_drawing(archive, each.target, inside, self._left_out, self._markup).builder.blocks()
 
 
 def _merged_in(content: bytes) -> list[list[_Range]]:

@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from fbrag_cli.documents.readers.blocks import SOFT_HYPHEN, Block, BlockBuilder, StruckText
+from fbrag_cli.documents.document import HIDDEN, STRUCK
+from fbrag_cli.documents.readers.blocks import SOFT_HYPHEN, Block, BlockBuilder, MarkupText
 
 #: Returns the level of a heading (from 1; 0 for running text), and what precedes its text, as "4.2 " or "- ".
 Opening = Callable[[], tuple[int, str]]
@@ -95,12 +96,12 @@ class Quotes:
 class Writer:
     """The text of a document so far. Its reader calls the methods in the document's order, and ends what it has begun.
 
-    markup: whether struck-out text is read. left_out: number of each thing that was not read. n_said: pieces of text so far.
-    quotes: the text that each comment is on.
+    markup: tells what is read of hidden and struck-out text. left_out: number of each thing that was not read. n_said: pieces of
+    text so far. quotes: the text that each comment is on.
     """
 
     def __init__(self, markup: bool) -> None:
-        self.struck = StruckText(markup)
+        self.markup = MarkupText(markup)
         self.left_out = Counter[str]()
         self.n_said = 0
         self.quotes = Quotes()
@@ -110,7 +111,6 @@ class Writer:
         self._headers: list[Block] = []
         self._footers: list[Block] = []
         self._added: set[tuple[str, tuple[str, ...]]] = set()  # headers and footers
-        self._in_hidden_passage = False
         self._shift = ""
 
     def blocks(self) -> list[Block]:
@@ -134,14 +134,9 @@ class Writer:
         self._story.paragraphs.append(_Paragraph(opening))
 
     def say(self, text: str, *, hidden: bool = False, struck: bool = False, shift: str = "") -> None:
-        """Add text to the open paragraph. Hidden text is counted as left out. shift: as of `BlockBuilder.text`, of all of it."""
+        """Add text to the open paragraph. shift: as of `BlockBuilder.text`, of all of it."""
         text = text.replace(SOFT_HYPHEN, "")
-        if hidden:
-            if not self._in_hidden_passage and text.strip():
-                self._in_hidden_passage = True
-                self.left_out["hidden passage"] += 1
-            return
-        text = self.struck.read(text, is_struck=struck)
+        text = self.markup.read(text, HIDDEN if hidden else STRUCK if struck else "")
         story = self._story
         paragraph = story.paragraphs[-1] if story.paragraphs else None
         if not text or (text.isspace() and paragraph is not None and not paragraph.begun):
@@ -149,7 +144,7 @@ class Writer:
         if paragraph is not None and not paragraph.begun:
             self._open(paragraph)
         story.builder.text(text, shift="" if shift == self._shift else shift, is_struck=struck)
-        self._in_hidden_passage, self._shift = False, shift
+        self._shift = shift
         self.n_said += 1
         self.quotes.say(text)
 
@@ -173,7 +168,7 @@ class Writer:
 
     def carry(self, text: str, *, struck: bool = False) -> None:
         """Add text to the beginning of the next paragraph that has text."""
-        text = self.struck.read(text, is_struck=struck)
+        text = self.markup.read(text, STRUCK if struck else "")
         self.n_said += 1
         self._story.carried += f"~~{text}~~" if struck and text.strip() else text
 
@@ -186,7 +181,7 @@ class Writer:
     def discard(self) -> None:
         """Drop the text of the open paragraph so far, which turns out to be hidden."""
         self._story.builder.discard()
-        self.left_out["hidden passage"] += 1
+        self.markup.left_out[HIDDEN] += 1
 
     def end_paragraph(self, joins: str | None = None) -> bool:
         """End a paragraph, and add what is anchored in it. Return whether it had text.
