@@ -11,6 +11,7 @@ _MIN_SIZE = 1.0  # points; print that people read has 4 and more
 # Of 255 levels of red, green and blue. As large areas, two grays that are 7 levels apart can just be told apart (2.3 in CIELAB's
 # lightness); nobody reads thin letters at less than twice that. Contrast does not serve: yellow on white (1.07) is seen.
 _NEAR = 12
+_SPACES = ("srgb", "hsl", "hwb")  # of CSS; the others of its colors are of none that documents use
 _HEX = re.compile(r"#?((?:[0-9a-f]{3,4}){1,2})", re.IGNORECASE)
 
 
@@ -69,6 +70,6 @@ def parse_color(text: str) -> Color | None:
     from tinycss2 import color4
 
     parsed = color4.parse_color(text)
-    if not isinstance(parsed, color4.Color) or parsed.alpha < 1:
+    if not isinstance(parsed, color4.Color) or parsed.alpha < 1 or parsed.space not in _SPACES:
         return None
     return Color(*(round(255 * min(max(level, 0), 1)) for level in parsed.to("srgb").coordinates))

@@ -61,7 +61,7 @@ def test_what_somebody_sees_is_not_hidden(look: Look) -> None:
         ("rgb(0, 128, 0)", GREEN),
         ("RGB(0 50.2% 0)", GREEN),
         ("rgb(0 0 0 / 20%)", None),
-        ("lab(100% 0 0)", WHITE),
+        ("lab(100% 0 0)", None),
         ("rgba(0,128,0,1)", GREEN),
         ("hsl(120, 100%, 25%)", GREEN),
         ("rgb(999, -5, 0)", Color(255, 0, 0)),
