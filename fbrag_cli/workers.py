@@ -13,9 +13,10 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from queue import Empty, SimpleQueue
+from time import monotonic
 from typing import IO, TYPE_CHECKING, Any, Literal, NoReturn, TypeVar
 
 from fbrag_cli.cancellation import Cancellation
@@ -54,19 +55,24 @@ def signal_name(number: int) -> str:
 class Failure:
     """Why a job has no result. kind: "timeout", "died" (its process ended or was killed) or "error" (an exception).
 
-    reason: a clause, such as "it took more than 10 s". error: the exception, if it was an FbragError.
+    reason: a clause, such as "it took more than 10 s of CPU time". error: the exception, if it was an FbragError. seconds: a
+    bound of the CPU time that a job took whose process has ended; otherwise 0.
     """
 
     kind: Literal["timeout", "died", "error"]
     reason: str
     error: FbragError | None = None
+    seconds: float = 0.0
 
 
 # More threads would compete with the other children for the same cores.
 _ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
-# A child's exit status when its time is up: killed by its own timer, or (Windows) ended by its watchdog.
-_LATE = -int(signal.SIGALRM) if hasattr(signal, "SIGALRM") else 1
+_WAITING = 10  # wall time that a job may take, in CPU times: a child may wait for a disk, or be stopped
+
+# A child's exit status when its CPU time is up, and when its wall time is: killed by its own timers, or (Windows, which has only
+# the second) ended by its watchdog.
+_BUSY, _LATE = (-int(signal.SIGPROF), -int(signal.SIGALRM)) if hasattr(signal, "setitimer") else (None, 1)
 
 _Todo = SimpleQueue[tuple[int, Any] | None]  # position and job; None: no more jobs
 _Done = SimpleQueue[tuple[int, Any, Exception | None]]  # position and outcome, or an exception that ends the whole run
@@ -84,11 +90,11 @@ def run_jobs(
     """Call `function(job)` in child processes for each of `jobs`. Yield each job's position and result or Failure as it is done.
 
     function: a module-level function; a `functools.partial` of one sends common arguments to each child only once. Jobs and
-    results are pickled. Jobs are drawn as children become free, up to two per child in advance. processes: number of children;
-    None for the number of cores that this process may use. seconds: wall time per job. memory: bytes per child, without mapped
-    files (on Linux). Called in a child, it runs the jobs there, within the child's limits. Leaving the iterator ends the
-    children; they end on their own if the parent is killed. Raises the error of `cancellation` within 0.1 s of its request, and
-    FbragError out_of_memory if no process can be started.
+    results are pickled. Jobs are drawn as children become free, up to two per child in advance. processes: number of
+    children; None for the number of cores that this process may use. seconds: CPU time per job; ten times that in wall time.
+    memory: bytes per child, without mapped files (on Linux). Called in a child, it runs the jobs there, within the child's
+    limits. Leaving the iterator ends the children; they end on their own if the parent is killed. Raises the error of
+    `cancellation` within 0.1 s of its request, and FbragError out_of_memory if no process can be started.
     """
     if is_worker():
         yield from ((index, _outcome_of(function, job)) for index, job in enumerate(jobs))
@@ -161,10 +167,12 @@ class _Worker(threading.Thread):
         if self._child is not None and self._child.poll() is not None:  # killed while idle
             self._end_child()
         child = self._child or self._ready_child()
+        began = monotonic()
         try:
             outcome = _exchange(child, request)
         except _GONE:
-            return self._failure(self._end_child())
+            failure, took = self._failure(self._end_child()), monotonic() - began
+            return replace(failure, seconds=took if self._seconds is None else min(took, self._seconds))
         if isinstance(outcome, Failure) and outcome.error is None:
             self._end_child()  # an unexpected exception such as MemoryError may have left it unfit for the next job
         return outcome
@@ -201,8 +209,9 @@ class _Worker(threading.Thread):
         return child.wait()
 
     def _failure(self, status: int) -> Failure:
-        if status == _LATE and self._seconds is not None:
-            return Failure("timeout", f"it took more than {self._seconds:g} s")
+        if self._seconds is not None and status in (_BUSY, _LATE):
+            time = f"{self._seconds:g} s of CPU time" if status == _BUSY else f"{_WAITING * self._seconds:g} s"
+            return Failure("timeout", f"it took more than {time}")
         if (limit := over_processor_limit(status)) is not None:
             took = f"took more than the {limit} s of CPU time that this shell allows"
             hint = "raise the limit (ulimit -t), or skip the document"
@@ -303,17 +312,18 @@ def _receive(requests: IO[bytes], inbox: SimpleQueue[Any]) -> None:
 
 
 def _limit_time(seconds: float | None) -> None:
-    """Make the system end this process after `seconds`, whatever it is doing; None cancels that."""
+    """Make the system end this process after `seconds` of CPU time, whatever it is doing; None cancels that."""
     if hasattr(signal, "setitimer"):
-        signal.signal(signal.SIGALRM, signal.SIG_DFL)
-        signal.setitimer(signal.ITIMER_REAL, seconds or 0)
+        for timer, number, factor in ((signal.ITIMER_PROF, signal.SIGPROF, 1), (signal.ITIMER_REAL, signal.SIGALRM, _WAITING)):
+            signal.signal(number, signal.SIG_DFL)
+            signal.setitimer(timer, factor * (seconds or 0))
         return
     import faulthandler
 
     if seconds is None:
         faulthandler.cancel_dump_traceback_later()
     else:
-        faulthandler.dump_traceback_later(seconds, exit=True, file=1)
+        faulthandler.dump_traceback_later(_WAITING * seconds, exit=True, file=1)
 
 
 def _outcome_of(function: Callable[[Job], Result], job: Job) -> Result | Failure:

@@ -48,7 +48,7 @@ class Extracted:
     numbers of the pages without text. warnings: one line each, which begins with the file's name. left_out: counted things of
     the file that were not read, as "2 charts". comments: the readers' comments and notes on the text, a block of text each, as
     'Comment by Ann Lee on "the price": too high'. markup: numbers of what was not read because only `--markup` reads it, as
-    {"hidden passage": 2}.
+    {"hidden passage": 2}. cut: whether a limit of time or memory left out text, which another run may read.
     """
 
     content: Content
@@ -59,6 +59,7 @@ class Extracted:
     left_out: tuple[str, ...] = ()
     comments: tuple[str, ...] = ()
     markup: Mapping[str, int] = field(default_factory=dict)
+    cut: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +86,7 @@ class Document:
     text_sha256: str = ""
     label: str = ""
     name_terms: tuple[str, ...] = ()
+    cut: bool = False
 
     @classmethod
     def of(cls, path: str, name: str, extracted: Extracted, sha256: str = "", language: str = "en") -> Document:
@@ -101,6 +103,7 @@ class Document:
             encoding=extracted.encoding,
             skipped_pages=extracted.skipped_pages,
             warnings=extracted.warnings,
+            cut=extracted.cut,
             text_sha256=hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest(),
         )
 

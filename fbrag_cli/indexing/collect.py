@@ -70,9 +70,9 @@ def collect_one(path: str, settings: ReadSettings, cache: Cache, stdin: BinaryIO
 
     Raises FbragError as `documents.load` does, doc_unreadable for a file beyond the limits, and the error of a cancellation.
     """
-    store = IndexStore(cache, {})
+    store = IndexStore(cache)
     source = read_source(path, stdin)
-    if (entry := load_entry(file_key(source, settings), path, store)) is not None:
+    if (entry := _cached(file_key(source, settings), path, settings, store)) is not None:
         return Collection(*index_of(entry, settings.chunk_words), cached=("text", "index"))
     return Collection(*index_of(_entry(source, path != "-", settings, store, listener), settings.chunk_words))
 
@@ -83,7 +83,7 @@ def collect_bytes(name: str, data: bytes, settings: ReadSettings, listener: List
     name: as shown; its suffix counts. Raises as `collect_one`.
     """
     source = Source(name, name, data)
-    entry = _entry(source, False, settings, IndexStore.for_run(NOWHERE), listener)
+    entry = _entry(source, False, settings, IndexStore(NOWHERE), listener)
     return Collection(*index_of(entry, settings.chunk_words))
 
 
@@ -94,7 +94,7 @@ def _entry(source: Source, on_disk: bool, settings: ReadSettings, store: IndexSt
     limit = LONG_MARKUP if format_.media_type in ("text/html", "message/rfc822") else LONG_TEXT
     # Packed formats and markup may hold more than their size shows.
     if format_ is not PDF and (not format_.textual or len(source.data) > limit):
-        ((_, outcome),) = _read_files([path if on_disk else source], settings, store, listener.cancellation)
+        ((_, outcome),) = _read_files([path if on_disk else source], settings, store, listener.cancellation, must_cache=False)
         if isinstance(outcome, Failure):
             raise _error(path, outcome, store)
         return FolderFile(outcome.key, path).load(store)
@@ -119,9 +119,9 @@ def collect(
     first file's error if no file can be read, or, if `strict`, the error of the first file that cannot be; `disk_full` where the
     cache cannot be written. Raises the error of a cancellation.
     """
-    run = _Run(tuple(files), settings, IndexStore.for_run(cache), stdin, listener or Listener())
+    run = _Run(tuple(files), settings, IndexStore(cache), stdin, listener or Listener())
     # 1. If nothing has changed, nothing is read.
-    unchanged = run.unchanged()
+    unchanged = None if settings.refresh else run.unchanged()
     if unchanged and not (strict and unchanged.warnings):
         return unchanged
     # 2. Each file becomes an entry, unless its entry is cached.
@@ -136,7 +136,8 @@ def collect(
 class _Entries:
     """The key of each file's entry, or its error, by the file's position. cached: whether all entries were cached.
 
-    settled: whether each error is due to the file itself, so that it would come again; a lack of time or memory might not.
+    settled: whether each error is due to the file itself, so that it would come again; a lack of time or memory might not. Nor
+    is a file settled whose text such a limit cut.
     """
 
     keys: dict[int, str] = field(default_factory=dict)
@@ -192,6 +193,7 @@ class _Run:
             else:
                 entries.keys[i] = outcome.key
                 entries.cached &= outcome.cached
+                entries.settled &= not outcome.cut
             self.listener.progress(Event("read", "progress", done, len(self.files), "files"))
         return entries
 
@@ -205,7 +207,8 @@ class _Run:
                 del jobs[i]
                 yield i, Failure("error", error.message, error)
         positions = list(jobs)
-        for job, outcome in _read_files(list(jobs.values()), self.settings, self.store, self.listener.cancellation):
+        waiting, must_cache = list(jobs.values()), self.store.cache != NOWHERE
+        for job, outcome in _read_files(waiting, self.settings, self.store, self.listener.cancellation, must_cache=must_cache):
             yield positions[job], outcome
 
     # -- 3. the folder index -----------------------------------------------------------------------------------------------
@@ -215,7 +218,7 @@ class _Run:
         members = [FolderFile(entries.keys[i], self.files[i].path) for i in sorted(entries.keys)]
         paths = [member.path for member in members]
         key = folder_index_key(members)
-        found = load_folder_index(key, paths, self.store, self._content_of)
+        found = None if self.settings.refresh else load_folder_index(key, paths, self.store, self._content_of)
         cached = (("text",) if entries.cached else ()) + (("index",) if found else ())
         if found is None:
             self._make_index(members)
@@ -246,17 +249,22 @@ class _Run:
 
 
 class _Outcome(NamedTuple):
-    """The entry of a file was made. cached: whether it was there before. held: the entry, if it could not be cached."""
+    """The entry of a file was made. cached: whether it was there before. held: the entry, if it is not in the cache. cut: as of
+    its document."""
 
     key: str
     cached: bool
     held: Held | None = None
+    cut: bool = False
 
 
 def _read_files(
-    jobs: Sequence[str | Source], settings: ReadSettings, store: IndexStore, cancellation: Cancellation
+    jobs: Sequence[str | Source], settings: ReadSettings, store: IndexStore, cancellation: Cancellation, *, must_cache: bool
 ) -> Iterator[tuple[int, _Outcome | Failure]]:
-    """Entry files in child processes. Yield the position of each with its outcome, the first done first; `store` has it then."""
+    """Entry files in child processes. Yield the position of each with its outcome, the first done first; `store` has it then.
+
+    must_cache: whether an entry that cannot be cached is an error: those of many files could fill the memory.
+    """
     outcomes = run_jobs(
         partial(_read_file, settings, store.cache),
         jobs,
@@ -267,17 +275,14 @@ def _read_files(
     for i, outcome in outcomes:
         if isinstance(outcome, Failure) and outcome.kind != "error":
             outcome = _read_by_pages(jobs[i], outcome, settings, store, cancellation)
-        if (
-            not isinstance(outcome, Failure)
-            and outcome.held is not None
-            and not store.add("documents", outcome.key, outcome.held)
-        ):
-            job = jobs[i]
-            path = job if isinstance(job, str) else job.path
-            what = f"the text of {path} cannot be written to the cache"
-            yield i, Failure("error", what, FbragError("disk_full", what, _FULL_HINT, document=path))
-        else:
-            yield i, outcome
+        if not isinstance(outcome, Failure) and outcome.held is not None:
+            store.memory["documents", outcome.key] = outcome.held
+            if must_cache and not outcome.cut:
+                job = jobs[i]
+                path = job if isinstance(job, str) else job.path
+                what = f"the text of {path} cannot be written to the cache"
+                outcome = Failure("error", what, FbragError("disk_full", what, _FULL_HINT, document=path))
+        yield i, outcome
 
 
 def _read_by_pages(
@@ -302,10 +307,19 @@ def _read_file(settings: ReadSettings, cache: Cache, job: str | Source, listener
     store = IndexStore(cache)
     source = read_source(job) if isinstance(job, str) else job
     key = file_key(source, settings)
-    if load_entry(key, source.path, store) is not None:
+    if _cached(key, source.path, settings, store) is not None:
         return _Outcome(key, True)
     entry = make_entry(source, settings, listener)
+    if entry.document.cut:  # another key, for the folder index of the complete entry may be cached
+        return _Outcome(index_key(key, entry.document.text_sha256), False, parts_of(entry), True)
     return _Outcome(key, False, None if save_entry(key, entry, store) else parts_of(entry))
+
+
+def _cached(key: str, path: str, settings: ReadSettings, store: IndexStore) -> IndexedFile | None:
+    """Return the entry of the file `path` from the cache; None if it is not there, or is to be made again."""
+    if settings.refresh:
+        store.cache.discard("documents", key)
+    return load_entry(key, path, store)
 
 
 def _content(settings: ReadSettings, store: IndexStore, key: str, path: str) -> Content:
@@ -315,7 +329,7 @@ def _content(settings: ReadSettings, store: IndexStore, key: str, path: str) -> 
     """
     found = load_content(key, store)
     if found is None and path != "-":
-        for _, outcome in _read_files([path], settings, store, Cancellation()):
+        for _, outcome in _read_files([path], settings, store, Cancellation(), must_cache=True):
             if isinstance(outcome, Failure):
                 raise _error(path, outcome, store)
         found = load_content(key, store)

@@ -24,7 +24,8 @@ from fbrag_cli.retrieval.term_counts import TermCounts, Vocabulary, count_terms
 
 @dataclass(frozen=True, slots=True)
 class ReadSettings:
-    """How files are read and cut into chunks: all that changes an entry. password: password of encrypted PDFs."""
+    """How files are read and cut into chunks: all that changes an entry. password: password of encrypted PDFs. refresh: whether
+    files are read again whose entries are cached."""
 
     chunk_words: int = 300
     encoding: str | None = None
@@ -32,9 +33,10 @@ class ReadSettings:
     language: str | None = None
     password: str | None = None
     markup: bool = False
+    refresh: bool = False
 
     def key_parts(self) -> tuple[object, ...]:
-        """Return what belongs in a cache key: all but the password, which only opens the file."""
+        """Return what belongs in a cache key: all but the password, which only opens the file, and `refresh`."""
         return self.chunk_words, self.encoding, self.pages, self.language, self.markup
 
 
@@ -89,8 +91,8 @@ def make_entry(
 
 
 def save_entry(key: str, entry: IndexedFile, store: IndexStore) -> bool:
-    """Write an entry into the cache. Return False if it cannot be written."""
-    return store.save("documents", key, *parts_of(entry))
+    """Write an entry into the cache. Return False if it cannot be written, or if a limit cut its text."""
+    return not entry.document.cut and store.save("documents", key, *parts_of(entry))
 
 
 def parts_of(entry: IndexedFile) -> Held:

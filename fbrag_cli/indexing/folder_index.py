@@ -66,7 +66,8 @@ def make_folder_index(members: Sequence[FolderFile], chunk_words: int, store: In
     }
     key = folder_index_key(members)
     store.cache.discard("corpora", key)  # one that names other entries
-    with store.create("corpora", key, meta, _layout(merged)) as held:
+    in_cache = not any(("documents", member.key) in store.memory for member in members)
+    with store.create("corpora", key, meta, _layout(merged), in_cache=in_cache) as held:
         _fill(held, meta, merged, (member.load(store) for member in members), report)
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 
 import numpy as np
 
 from fbrag_cli.storage import arrays
-from fbrag_cli.storage.cache import NOWHERE, Cache, entry_key
+from fbrag_cli.storage.cache import Cache, entry_key
 
 T = TypeVar("T")
 
@@ -20,7 +20,7 @@ EntryKind = Literal["documents", "corpora", "listings", "embeddings"]
 
 Held = tuple[dict[str, Any], dict[str, arrays.Array]]
 
-_FORM = 8  # to be increased when the content of any entry changes within a version
+_FORM = 9  # to be increased when the content of any entry changes within a version
 
 
 def index_key(*parts: object) -> str:
@@ -33,23 +33,18 @@ class IndexStore:
     """The entries of indexing in `cache`. An entry is a file of arrays with a record of metadata (`storage.arrays`).
 
     An entry that is damaged, or is that of another key, is discarded when it is loaded.
-    memory: metadata and arrays of the entries of this run alone, by kind and key; None where all are in the cache.
+    memory: metadata and arrays of the entries of this run alone, by kind and key.
     """
 
     cache: Cache
-    memory: dict[tuple[EntryKind, str], Held] | None = None
-
-    @classmethod
-    def for_run(cls, cache: Cache) -> IndexStore:
-        """Return the store of a run, which also holds entries if nothing may be cached."""
-        return cls(cache, {} if cache == NOWHERE else None)
+    memory: dict[tuple[EntryKind, str], Held] = field(default_factory=dict)
 
     def restore(self, kind: EntryKind, key: str, made_from: Callable[[dict[str, Any], dict[str, arrays.Array]], T]) -> T | None:
         """Return what `made_from` makes of an entry's metadata and arrays (mapped, read-only), and mark the entry as used.
 
         Return None if there is no such entry. A wrong key or type there means a damaged entry.
         """
-        if self.memory is not None and (kind, key) in self.memory:
+        if (kind, key) in self.memory:
             return made_from(*self.memory[kind, key])
         return self.cache.load(kind, key, lambda path: made_from(*arrays.load(path, f"{kind}/{key}")))
 
@@ -57,19 +52,15 @@ class IndexStore:
         """Write an entry. Return False where the cache cannot be written: that costs only the time to make it again."""
         return self.cache.store(kind, key, lambda path: arrays.save(path, f"{kind}/{key}", meta, held))
 
-    def add(self, kind: EntryKind, key: str, held: Held) -> bool:
-        """Add an entry for this run alone. Return False where all entries are in the cache."""
-        if self.memory is None:
-            return False
-        self.memory[kind, key] = held
-        return True
-
     @contextmanager
     def create(
-        self, kind: EntryKind, key: str, meta: Mapping[str, Any], layout: arrays.Layout
+        self, kind: EntryKind, key: str, meta: Mapping[str, Any], layout: arrays.Layout, *, in_cache: bool
     ) -> Iterator[dict[str, arrays.Array]]:
-        """Yield arrays of zeros, which become an entry when the block ends. Raises OSError if that fails."""
-        if self.memory is not None:
+        """Yield arrays of zeros, which become an entry when the block ends. Raises OSError if that fails.
+
+        in_cache: whether the entry goes into the cache; otherwise it is one of this run alone.
+        """
+        if not in_cache:
             held = {name: np.zeros(shape, dtype) for name, (dtype, shape) in layout.items()}
             yield held
             self.memory[kind, key] = dict(meta), held
@@ -79,6 +70,5 @@ class IndexStore:
 
     def has_all(self, kind: EntryKind, keys: Iterable[str]) -> bool:
         """Return whether all these entries are there. They are not opened."""
-        if self.memory is not None:
-            return all((kind, key) in self.memory for key in keys)
-        return self.cache.keys(kind).issuperset(keys)
+        missing = {key for key in keys if (kind, key) not in self.memory}
+        return not missing or missing <= self.cache.keys(kind)

@@ -59,7 +59,7 @@ class Session:
     ) -> None:
         set_environment()
         self.models, self.pool, self.retrievers, self.cache = pool.models, pool, retrievers, cache
-        self.listener, self._reuse = listener or Listener(), reuse
+        self.listener, self._reuse = listener or Listener(), reuse or CachePolicy()
         self._replies: dict[tuple[str, Path | None], Replies] = {}  # by name of the model, and adapter
         self._thinking: dict[str, str] = {}  # models whose reasoning was reported -> the warning
 
@@ -149,7 +149,7 @@ class Session:
             from fbrag_cli.indexing.files import find_files
 
             paths = [*map(on_disk, paths)]
-            reading = _reading(settings, chunk_words, password)
+            reading = replace(_reading(settings, chunk_words, password), refresh=self._reuse.refresh)
             findings = find_files(paths, settings.include, settings.exclude, listener.cancellation)
             if len(findings.files) == 1 and not any(map(os.path.isdir, paths)):
                 collection = collect_one(findings.files[0].path, reading, self.cache, stdin, listener)

@@ -68,7 +68,7 @@ class CacheSettings:
     group: ClassVar[str] = "Run"
 
     no_cache: bool = knob(False, "don't read or write the cache")
-    refresh: bool = knob(False, "ignore cached answers and ask again", once=True)
+    refresh: bool = knob(False, "ignore cached texts and answers: read and ask again", once=True)
     cache_limit: float = knob(
         5.0, "limit the size of the cache, in GB", varies="5", minimum=0, maximum=1e9, expert=True, metavar="GB"
     )

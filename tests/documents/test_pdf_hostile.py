@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import zlib
 from pathlib import Path
-from time import monotonic
 
 import pytest
 
@@ -104,13 +103,11 @@ def test_a_ring_in_the_page_tree_costs_itself(tmp_path: Path) -> None:
 
 
 def test_a_page_again_and_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reader, "_MAX_SECONDS", 2.0)
+    monkeypatch.setattr(reader, "_MAX_SECONDS", 1.0)
     monkeypatch.setattr(reader, "_MAX_SECONDS_PER_MB", 0.0)
-    began = monotonic()
     document = load(written(tmp_path, pdf_of_objects(CATALOG, kids(b"3 0 R " * 200_000, 200_000), PAGE % 2, WORDS, FONT)))
-    assert monotonic() - began < 30
     assert document.text.startswith("words\nwords")
-    assert "could not be read (its pages take more than 2 s)" in document.warnings[0]
+    assert "were not read: the document takes more than 1 s of CPU time; --pages " in document.warnings[0]
 
 
 def test_a_table_of_objects_that_goes_on_with_itself(tmp_path: Path) -> None:
@@ -136,19 +133,19 @@ def test_a_page_that_takes_too_long(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     data = pdf_of_contents(content, shown(b"two"), more=[form], xobjects=b"/X 8 0 R")
     document = load(written(tmp_path, data))
     assert page_texts(document) == {2: "two"}
-    assert any("page 1 could not be read (" in warning for warning in document.warnings)
+    assert any("page 1 was not read: " in warning for warning in document.warnings)
 
 
 def test_a_page_that_takes_too_much_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reader, "memory_of_a_child", lambda: 150_000_000)
     document = load(written(tmp_path, pdf_of_contents(shown(b"one"), HEAVY, shown(b"three"))))
     assert page_texts(document) == {1: "one", 3: "three"}
-    assert "page 2 could not be read (the process that read it was killed" in document.warnings[0]
+    assert "page 2 was not read: the process that read it was killed" in document.warnings[0]
 
 
 def test_a_document_of_slow_pages_alone_is_not_said_to_be_damaged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reader, "_PAGE_SECONDS", 2.0)
-    with pytest.raises(FbragError, match=r"takes too long to read \(a page of it: it took more than 2 s\)"):
+    with pytest.raises(FbragError, match=r"paper\.pdf was not read: it took more than 2 s of CPU time"):
         load(written(tmp_path, pdf_of_contents(HEAVY)))
 
 

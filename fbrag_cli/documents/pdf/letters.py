@@ -32,10 +32,6 @@ _LINE = re.compile(rf"[^\r\n{_MARK}]*[^\s{_MARK}]{_MARK}?")
 _DIGIT_AFTER = re.compile(r"""[0-9.,;:!?)\]"'”’»](?=( |\r\n|)([0-9][^ \r\n]{0,11}))""")
 
 
-class PageTooLargeError(Exception):
-    """A page has too much text."""
-
-
 class Letters:
     """The letters of a page, by their position in its text.
 
@@ -43,9 +39,9 @@ class Letters:
     """
 
     def __init__(self, textpage: PdfTextPage) -> None:
-        """Raises PageTooLargeError."""
+        """Raises MemoryError for too much text."""
         if textpage.count_chars() > _MAX_CHARACTERS:
-            raise PageTooLargeError(f"it has more than {_MAX_CHARACTERS:,} characters")
+            raise MemoryError(f"more than {_MAX_CHARACTERS:,} characters")
         self._page = textpage
         self._numbers = [c_double() for _ in range(4)]
         self._to_numbers = tuple(map(byref, self._numbers))

@@ -11,6 +11,7 @@ from functools import cached_property
 from io import BytesIO
 from itertools import islice
 from math import nan
+from time import process_time
 from typing import TYPE_CHECKING
 
 from fbrag_cli.documents.pdf.annotations import Annotations, file_name, read_annotations
@@ -37,13 +38,16 @@ _MIN_SHOWN = 0.5  # share of a page's words, if what is found hidden is left out
 class ReadPage:
     """A page. lines: of its text, or else of its form; empty if it has neither. below: lines of its form that follow its text.
 
-    failure: why it could not be read, as "PdfiumError: …"; otherwise "". comments, files: as in `Annotations`.
+    failure: why it could not be read, as "PdfiumError: …"; otherwise "". cut: whether a limit is why. seconds: CPU time that it
+    took. comments, files: as in `Annotations`.
     """
 
     number: int
     lines: PageLines = PageLines()
     below: tuple[str, ...] = ()
     failure: str = ""
+    cut: bool = False
+    seconds: float = 0.0
     comments: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
 
@@ -71,12 +75,15 @@ class PageReader:
     def __init__(self, source: Source, ranges: tuple[PageRange, ...] | None, password: str | None) -> None:
         """ranges: the chosen pages; None for all."""
         self._source, self._ranges, self._password = source, ranges, password
+        self._clock = 0.0  # CPU time of this process after the job before: a child that replaces another also takes time to start
 
     def __call__(self, job: int) -> Opened | ReadPage | None:
         """Return the document, or a page; None for a page after the last. Raises FbragError, as `read_pdf` does."""
-        if job == 0:
-            return self._opened()
-        return self._read(self._numbers[job - 1]) if job <= len(self._numbers) else None
+        if job > len(self._numbers):
+            return None
+        found = self._read(self._numbers[job - 1]) if job else self._opened()
+        before, self._clock = self._clock, process_time()
+        return replace(found, seconds=self._clock - before) if isinstance(found, ReadPage) else found
 
     @cached_property
     def _pdf(self) -> PdfDocument:
@@ -143,6 +150,8 @@ class PageReader:
         try:
             with closing(self._pdf[number - 1]) as page:
                 lines, annotated = _lines(page, self._hidden_text.on), _is_annotated(page)
+        except MemoryError as error:
+            return ReadPage(number, failure=str(error) or "it needs too much memory", cut=True)
         except Exception as error:
             return ReadPage(number, failure=reason(error))
         found = Annotations()
@@ -158,7 +167,7 @@ class PageReader:
 def _lines(page: PdfPage, hidden_on: Callable[[PdfPage], frozenset[int]]) -> PageLines:
     """Return the lines of a page, without blank ones. hidden_on: as `HiddenText.on`.
 
-    Raises PageTooLargeError, and PdfiumError for a damaged page.
+    Raises MemoryError for too much text, and PdfiumError for a damaged page.
     """
     # Loads PDFium, which only the child does.
     from fbrag_cli.documents.pdf.letters import Letters, letter_ends

@@ -6,12 +6,11 @@ the child ends, only the page that it was reading is lost: another child continu
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from itertools import count
 from pathlib import PurePath
 from shlex import quote
-from time import monotonic
 from typing import Any, cast
 
 from fbrag_cli.documents.document import Content, Extracted, PageSpan
@@ -28,9 +27,9 @@ from fbrag_cli.progress import Event, Listener
 from fbrag_cli.text.printable import counted_names, one_line
 from fbrag_cli.workers import Failure, run_jobs
 
-_PAGE_SECONDS = 10.0  # for a page, and for opening the document
+_PAGE_SECONDS = 10.0  # of CPU time for a page, and for opening the document
 
-# Seconds for the pages of one document: a file of 13 kB can name the same heavy page a thousand times. Books of thousands of
+# CPU time for the pages of one document: a file of 13 kB can name the same heavy page a thousand times. Books of thousands of
 # pages take a fraction of the second figure.
 _MAX_SECONDS = 30.0
 _MAX_SECONDS_PER_MB = 100.0
@@ -42,7 +41,7 @@ def read_pdf(source: Source, *, ranges: tuple[PageRange, ...] | None, password: 
     listener: receives the pages that were read. Its cancellation stops the reading, also within a page that takes long.
 
     Raises FbragError: pdf_encrypted, pdf_bad_password, doc_empty (no pages), pdf_no_text, doc_unreadable (damaged), usage
-    (`ranges` outside the document). Raises the error of a cancellation.
+    (`ranges` outside the document), timeout (a limit cut all pages). Raises the error of a cancellation.
     """
     document, pages = _read(source, ranges, password, listener)
     if not any(page.lines.lines or page.comments for page in pages):
@@ -56,7 +55,7 @@ def _read(
     """Return the document and its chosen pages, in order. The pages that are left at the limit of time are failures."""
     pages: list[ReadPage] = []
     limit = _MAX_SECONDS + _MAX_SECONDS_PER_MB * len(source.data) / 1e6
-    until = monotonic() + limit
+    took = 0.0
     outcomes = run_jobs(
         PageReader(source, ranges, password),
         count(),
@@ -70,12 +69,14 @@ def _read(
         numbers = numbers_within(ranges, document.n_pages, source)
         listener.progress(Event("read", "start", total=len(numbers)))
         for number, (_, reply) in zip(numbers, replies, strict=False):
-            pages.append(ReadPage(number, failure=reply.reason) if isinstance(reply, Failure) else reply)
+            pages.append(ReadPage(number, failure=reply.reason, cut=True) if isinstance(reply, Failure) else reply)
             listener.progress(Event("read", "progress", len(pages), len(numbers)))
-            if monotonic() > until:
+            took += reply.seconds
+            if took > limit:
                 break
-    late = f"its pages take more than {limit:.0f} s"
-    pages += [ReadPage(number, failure=late) for number in numbers[len(pages) :]]
+    left = numbers[len(pages) :]
+    late = f"the document takes more than {limit:.0f} s of CPU time; --pages {format_ranges(left)} reads the rest"
+    pages += [ReadPage(number, failure=late, cut=True) for number in left]
     listener.progress(Event("read", "done", len(numbers), len(numbers)))
     return document, pages
 
@@ -83,7 +84,7 @@ def _read(
 def _document(source: Source, opened: Opened | Failure) -> Opened:
     """Return the document. Raises FbragError if it could not be opened, or holds its own text as an encrypted file."""
     if isinstance(opened, Failure):
-        raise opened.error or damaged(source, opened.reason)
+        raise opened.error or (_cut if opened.kind == "timeout" else damaged)(source, opened.reason)
     if opened.encrypted:
         what = f"{source.name} is a cover: its document lies inside it, encrypted ({one_line(opened.files[0], 100)})"
         hint = "open it in the program that protected it, and save a copy without protection"
@@ -95,16 +96,16 @@ def _joined(source: Source, pages: Sequence[ReadPage], document: Opened) -> Extr
     written = [page for page in pages if page.lines.lines]
     text, spans = _joined_text(written, _apart(pages))
     skipped = tuple(page.number for page in pages if not page.lines.lines)
-    failures = {page.number: page.failure for page in pages if page.failure}
     unseen = [page.number for page in pages if page.lines.unseen]
     garbled = sorted({span.number for span in spans if is_garbled(text[span.start : span.end])})
     return Extracted(
         Content(text, spans),
         "application/pdf",
         skipped_pages=skipped,
-        warnings=tuple(_warnings(source, document, garbled, unseen, skipped, failures)),
+        warnings=tuple(_warnings(source, document, garbled, unseen, pages)),
         left_out=tuple(_left_out(document, pages)),
         comments=tuple(comment for page in pages for comment in page.comments),
+        cut=any(page.cut for page in pages),
     )
 
 
@@ -168,19 +169,16 @@ def _apart(pages: Sequence[ReadPage]) -> set[int]:
 
 
 def _warnings(
-    source: Source,
-    document: Opened,
-    garbled: Sequence[int],
-    unseen: Sequence[int],
-    skipped: Sequence[int],
-    failures: Mapping[int, str],
+    source: Source, document: Opened, garbled: Sequence[int], unseen: Sequence[int], pages: Sequence[ReadPage]
 ) -> Iterator[str]:
     if document.portfolio:
         yield f"{source.name} is a portfolio: its documents lie inside it, and only its cover is read; save them in a PDF viewer"
-    if failures:
-        names = ", ".join(sorted({failure.partition(":")[0] for failure in failures.values()}))
-        yield f"{source.name}: damaged, {_pages(list(failures))} could not be read ({names})"
-    if blank := [number for number in skipped if number not in failures]:
+    for why in dict.fromkeys(page.failure for page in pages if page.cut):
+        cut = [page.number for page in pages if page.failure == why]
+        yield f"{source.name}: {_pages(cut)} {'were' if len(cut) > 1 else 'was'} not read: {why}"
+    if broken := {page.number: page.failure.partition(":")[0] for page in pages if page.failure and not page.cut}:
+        yield f"{source.name}: damaged, {_pages(list(broken))} could not be read ({', '.join(sorted({*broken.values()}))})"
+    if blank := [page.number for page in pages if not page.lines.lines and not page.failure]:
         yield f"{source.name}: no text on {_pages(blank)}; if they are scans, ocrmypdf gives them text"
     if garbled:
         yield f"{source.name}: much of {_pages(garbled)} is garbled (a font has no table of letters); ocrmypdf --force-ocr"
@@ -189,12 +187,10 @@ def _warnings(
 
 
 def _no_text(source: Source, pages: Sequence[ReadPage], n_pages: int) -> FbragError:
-    if failures := [page.failure for page in pages if page.failure]:
-        if all(failure.startswith(("PageTooLargeError", "it took more than", "its pages take")) for failure in failures):
-            what = f"{source.name} takes too long to read (a page of it: {failures[0].removeprefix('PageTooLargeError: ')})"
-            hint = "name pages that are lighter (--pages 3-9), or print it to a new PDF"
-            return FbragError("doc_unreadable", what, hint, document=source.path)
-        return damaged(source, failures[0])
+    if broken := [page.failure for page in pages if page.failure and not page.cut]:
+        return damaged(source, broken[0])
+    if cut := [page.failure for page in pages if page.cut]:
+        return _cut(source, cut[0])
     where = f"{_pages([page.number for page in pages])} of {n_pages}"
     if len(pages) == n_pages:
         where = f"any of its {n_pages} pages" if n_pages > 1 else "its only page"
@@ -202,6 +198,12 @@ def _no_text(source: Source, pages: Sequence[ReadPage], n_pages: int) -> FbragEr
     if source.path != "-":
         hint = f"ocrmypdf {source.shell_path} {quote(PurePath(source.path).stem + '-ocr.pdf')}"
     return FbragError("pdf_no_text", f"{source.name} has no text on {where} (scanned images)", hint, document=source.path)
+
+
+def _cut(source: Source, why: str) -> FbragError:
+    """Return the error of a PDF of which a limit leaves nothing. why: a clause."""
+    hint = "name pages that are lighter (--pages 3-9), or print it to a new PDF"
+    return FbragError("timeout", f"{source.name} was not read: {why}", hint, document=source.path)
 
 
 def _pages(numbers: Sequence[int]) -> str:
