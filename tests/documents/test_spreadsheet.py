@@ -27,7 +27,7 @@ def test_sheets_rows_and_cells(tmp_path: Path) -> None:
     sales = x_row("Place", "Sum") + x_row() + x_row('<c t="s"><v>0</v></c>', "<c><v>1200</v></c>") + x_row("", "  ")
     notes = x_row('<c t="s"><v>1</v></c>', "line one\nline two")
     document = written(tmp_path, xlsx({"Sales": sales, "Empty": "", "Notes & more": notes}, strings), "book.xlsx")
-    assert document.text == "Sales\n\nPlace\tSum\nHarbour\t1200\n\nNotes & more\n\ntwo runs\tline one line two"
+    assert document.text == "Sales\n\nPlace\tSum\n\nHarbour\t1200\n\nNotes & more\n\ntwo runs\tline one line two"
     assert [(section.title, section.level) for section in document.sections] == [("Sales", 1), ("Notes & more", 1)]
     found = section_of(document, document.text.index("Harbour"), len(document.text))
     assert found is not None
@@ -81,7 +81,7 @@ def test_an_open_document_spreadsheet(tmp_path: Path) -> None:
     empty = '<table:table-cell table:number-columns-repeated="16384"/>'
     gap = f'<table:table-row table:number-rows-repeated="1000">{empty}</table:table-row>'
     document = written(tmp_path, ods({"Häfen": o_row("Place") + gap + o_row("Hull", *more)}), "book.ods")
-    assert document.text == "Häfen\n\nPlace\nHull\t12.5\t2024-05-17"
+    assert document.text == "Häfen\n\nPlace\n\nHull\t12.5\t2024-05-17"
     assert [section.title for section in document.sections] == ["Häfen"]
     assert document.media_type.endswith("opendocument.spreadsheet")
 

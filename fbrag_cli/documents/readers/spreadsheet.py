@@ -60,7 +60,8 @@ _EXACT_INTEGERS = 2**53  # below, a float holds every integer
 def read_spreadsheet(source: Source, codec: str | None = None, markup: bool = False) -> Extracted:
     """Read a workbook: of each sheet its name as a heading, its rows, cells separated by tabs, and the text of its drawings.
 
-    Empty rows and hidden sheets are left out. codec: not used. Raises FbragError doc_unreadable: damaged, encrypted, a bomb.
+    Empty rows are one empty line. Hidden sheets are left out. codec: not used. Raises FbragError doc_unreadable: damaged,
+    encrypted, a bomb.
     Memory follows the corners of a sheet's used area, so that a hostile file ends the process: read it in one with limits.
     """
     from python_calamine import PasswordError
@@ -283,11 +284,13 @@ class _WorkbookReading:
             raise self._source.damaged("a spreadsheet", f"it cannot be read (a sheet has a row {sheet.end[0] + 1:,})")
         ranges = self._merged_cells[number] if number < len(self._merged_cells) else sheet.merged_cell_ranges or ()
         merged = _MergedCells(ranges, sheet.start[1] if sheet.start else 0)
+        n_empty = 0
         for at, cells in enumerate(sheet.iter_rows()):
             row = "\t".join(merged.filled(at, [*map(written, cells)])).rstrip()
+            n_empty += not row
             if row:
                 self._length += len(row)
-                yield Block(row, group="rows")
+                yield Block(row, group=f"rows {n_empty}")
             if self._length > MAX_UNPACKED:
                 raise _too_large(self._source, f"a spreadsheet of more than {MAX_UNPACKED // 1_000_000} MB of text")
 
