@@ -29,6 +29,8 @@ class Color(NamedTuple):
 
 WHITE = Color(255, 255, 255)
 BLACK = Color(0, 0, 0)
+#: A ground that is there, but of which the color is not known: a pattern, a picture. No color is near it.
+UNKNOWN_COLOR = Color(-1000, -1000, -1000)
 
 
 @dataclass(frozen=True, slots=True)

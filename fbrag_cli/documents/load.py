@@ -96,7 +96,9 @@ def _empty(source: Source, extracted: Extracted, *, is_text: bool) -> FbragError
     if extracted.left_out:
         what = f"has no text, only {', '.join(one_line(each, 200) for each in extracted.left_out)}"
     elif has_pictures(source):
-        what, hint = "has no text, only pictures", f"libreoffice --headless --convert-to pdf {source.shell_path}, then ocrmypdf"
+        what = "has no text, only pictures"
+    if "picture" in what:
+        hint = f"libreoffice --headless --convert-to pdf {source.shell_path}, then ocrmypdf"
     if by_markup := _of_markup(extracted):
         what, hint = f"has no text but {' and '.join(f'{thing}s' for thing in by_markup)}", "add --markup, which reads them"
     return FbragError("doc_empty", f"{source.name} {what}", hint, document=source.path)

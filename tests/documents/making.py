@@ -121,6 +121,7 @@ def docx(body: str, styles: str = "", more: dict[str, bytes | str] | None = None
     office = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
     package = "http://schemas.openxmlformats.org/package/2006"
     linked = {name: f"{name}.xml" for name in ("styles", "footnotes", "numbering", "comments", "header1", "header2", "footer1")}
+    linked |= {"endnotes": "endnotes.xml", "settings": "settings.xml", "theme": "theme/theme1.xml"}
     linked |= {"chart": "charts/chart1.xml", "diagramData": "diagrams/data1.xml"}
     relations = "".join(
         f'<Relationship Id="r{name}" Type="{office}/{name}" Target="{target}"/>' for name, target in linked.items()

@@ -121,6 +121,118 @@ def test_footnotes_are_read(tmp_path: Path) -> None:
     assert document.text == "claim[1]\n\n1. the source"
 
 
+def _fields(*marks: str) -> str:
+    """A paragraph of runs: "{" begins a field, "|" its result, "}" ends it; "=X" is an instruction, all others are text."""
+    kinds = {"{": "begin", "|": "separate", "}": "end"}
+    return "".join(
+        f'<w:r><w:fldChar w:fldCharType="{kinds[mark]}"/></w:r>' if mark in kinds
+        else f'<w:r><w:instrText xml:space="preserve">{mark[1:]}</w:instrText></w:r>' if mark[0] == "="
+        else _run(mark)
+        for mark in marks
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("marks", "text"),
+    [
+        (("Dear ", "{", "=IF ", "{", "=MERGEFIELD sex", "|", "male", "}", '= = "male" "Sir" "Madam"', "|", "Sir", "}", ", hello"),
+         "Dear Sir, hello"),
+        (("{", "=MERGEFIELD name", "|", "Ann", "}", " came"), "Ann came"),
+        (("{", "=IF ", "{", "=IF ", "{", "=A", "|", "deep", "}", "|", "inner", "}", "|", "outer", "}", "!"), "outer!"),
+        (("Total ", "{", "= =", "{", "=PRICE", "|", "4", "}", "=*2", "|", "8", "}", " euros"), "Total 8 euros"),
+        (("see ", "{", "=HYPERLINK", "|", "the ", "{", "=REF", "|", "link", "}", "}"), "see the link"),
+        (("a", "{", '=XE "entry"', "}", "b"), "ab"),
+        (("never ended {".rstrip("{"), "{", "=IF", "lost"), "never ended"),
+        (("}", "|", "stray marks"), "stray marks"),
+    ],
+)  # fmt: skip
+def test_nothing_is_said_before_each_open_field_has_its_result(tmp_path: Path, marks: tuple[str, ...], text: str) -> None:
+    document = written(tmp_path, docx(f"<w:p>{_fields(*marks)}</w:p>{w_paragraph('Next.')}"), "d.docx")
+    assert document.text == f"{text}\n\nNext."
+
+
+def _notes(**notes: str) -> dict[str, bytes | str]:
+    """The parts of the notes: a text by kind and key, as footnote2."""
+    parts: dict[str, bytes | str] = {}
+    for kind in ("footnote", "endnote"):
+        own = (
+            f'<w:{kind} w:id="{name.removeprefix(kind)}">{w_paragraph(text)}</w:{kind}>'
+            for name, text in notes.items()
+            if name.startswith(kind)
+        )
+        parts[f"word/{kind}s.xml"] = f"<w:{kind}s {_W}>{''.join(own)}</w:{kind}s>"
+    return parts
+
+
+def _mark(kind: str, key: int, more: str = "") -> str:
+    return f'<w:r><w:{kind}Reference w:id="{key}" {more}/></w:r>'
+
+
+def test_footnotes_and_endnotes_are_counted_by_themselves(tmp_path: Path) -> None:
+    body = f"<w:p>{_run('a')}{_mark('footnote', 2)}{_run('b')}{_mark('endnote', 2)}{_run('c')}{_mark('footnote', 3)}</w:p>"
+    data = docx(body, more=_notes(footnote2="foot", footnote3="second", endnote2="end"))
+    assert written(tmp_path, data, "d.docx").text == "a[1]b[i]c[2]\n\n1. foot\ni. end\n2. second"
+
+
+@pytest.mark.parametrize(
+    ("settings", "section", "marks"),
+    [
+        ("", '<w:footnotePr><w:numFmt w:val="upperLetter"/></w:footnotePr>', "[A] [B] [i]"),
+        ('<w:endnotePr><w:numFmt w:val="decimal"/></w:endnotePr>', "", "[1] [2] [1]"),
+        ("", '<w:footnotePr><w:numFmt w:val="lowerRoman"/><w:numStart w:val="4"/></w:footnotePr>', "[iv] [v] [i]"),
+        ('<w:footnotePr><w:numFmt w:val="chicago"/></w:footnotePr>', "", "[*] [†] [i]"),
+        ('<w:footnotePr><w:numFmt w:val="lowerLetter"/></w:footnotePr>',
+         '<w:footnotePr><w:numFmt w:val="decimal"/></w:footnotePr>', "[1] [2] [i]"),
+    ],
+)  # fmt: skip
+def test_the_form_of_the_numbers_of_notes(tmp_path: Path, settings: str, section: str, marks: str) -> None:
+    marks_of = _run(" ").join((_mark("footnote", 2), _mark("footnote", 3), _mark("endnote", 2)))
+    body = f"<w:p>{marks_of}</w:p><w:sectPr>{section}</w:sectPr>"
+    more = _notes(footnote2="f", footnote3="g", endnote2="e") | {"word/settings.xml": f"<w:settings {_W}>{settings}</w:settings>"}
+    assert written(tmp_path, docx(body, more=more), "d.docx").text.split("\n")[0] == marks
+
+
+def test_numbers_of_notes_begin_again_in_each_section_that_says_so(tmp_path: Path) -> None:
+    restart = '<w:sectPr><w:footnotePr><w:numRestart w:val="eachSect"/></w:footnotePr></w:sectPr>'
+    body = f"<w:p>{_mark('footnote', 2)}</w:p><w:p><w:pPr>{restart}</w:pPr>{_mark('footnote', 3)}</w:p>"
+    body += f"<w:p>{_mark('footnote', 4)}</w:p>{restart}"
+    data = docx(body, more=_notes(footnote2="a", footnote3="b", footnote4="c"))
+    assert written(tmp_path, data, "d.docx").text == "[1]\n\n[2]\n\n[1]\n\n1. a\n2. b\n1. c"
+
+
+def test_a_note_with_a_mark_of_its_own_does_not_count(tmp_path: Path) -> None:
+    own = _mark("footnote", 2, 'w:customMarkFollows="1"') + _run("*")
+    body = f"<w:p>{_run('a')}{own}{_run(' b')}{_mark('footnote', 3)}</w:p>"
+    data = docx(body, more=_notes(footnote2="* own", footnote3="counted"))
+    assert written(tmp_path, data, "d.docx").text == "a* b[1]\n\n* own\n1. counted"
+
+
+_PICTURE = '<w:r><w:drawing><wp:docPr descr="{}"/><pic:pic xmlns:pic="http://schemas.openxmlformats.org/drawingml/2006/picture"/></w:drawing></w:r>'
+_OLD_PICTURE = '<w:r><w:pict><v:shape xmlns:v="urn:schemas-microsoft-com:vml"><v:imagedata/></v:shape></w:pict></w:r>'
+
+
+def test_pictures_are_counted(tmp_path: Path) -> None:
+    both = f"<mc:AlternateContent><mc:Choice>{_PICTURE.format('')}</mc:Choice><mc:Fallback>{_OLD_PICTURE}</mc:Fallback>"
+    body = f"<w:p>{_run('x')}{_PICTURE.format('A brig')}{_OLD_PICTURE}{both}</mc:AlternateContent></w:p>"
+    document = written(tmp_path, docx(body), "d.docx")
+    assert document.text == "x[A brig]"
+    assert document.warnings == (f"{tmp_path / 'd.docx'}: not read: 3 pictures",)
+
+
+def test_the_picture_of_an_embedded_object_is_not_counted(tmp_path: Path) -> None:
+    shown = _OLD_PICTURE.replace("w:pict>", "w:object>").replace(
+        "</w:object>", '<o:OLEObject xmlns:o="urn:schemas-microsoft-com:office:office" ProgID="Excel.Sheet"/></w:object>'
+    )
+    document = written(tmp_path, docx(f"<w:p>{_run('x')}{shown}</w:p>"), "d.docx")
+    assert document.warnings == (f"{tmp_path / 'd.docx'}: not read: 1 embedded object",)
+
+
+def test_a_document_of_pictures_says_how_to_read_them(tmp_path: Path) -> None:
+    error = refused(tmp_path, docx(f"<w:p>{_PICTURE.format('')}</w:p>"), "d.docx")
+    assert error.message.endswith("has no text, only 1 picture")
+    assert "ocrmypdf" in error.hint
+
+
 def test_text_boxes_and_content_controls_are_read(tmp_path: Path) -> None:
     box = f'<w:p><w:r><w:pict><v:shape xmlns:v="urn:schemas-microsoft-com:vml"><v:textbox><w:txbxContent>{w_paragraph("boxed")}'
     box += "</w:txbxContent></v:textbox></v:shape></w:pict></w:r></w:p>"

@@ -19,7 +19,7 @@ _P = "<text:p>{}</text:p>".format
         (_P("one <text:span>two</text:span>\n three<text:s text:c='3'/>four<text:tab/>five"), "one two three four five"),
         (_P("one<text:line-break/>two"), "one\ntwo"),
         (_P("a<text:note><text:note-citation>1</text:note-citation><text:note-body><text:p>b</text:p></text:note-body></text:note>c"),
-         "a [1 b]c"),
+         "a[1]c\n\n1. b"),
         (f"<text:list><text:list-item>{_P('one')}<text:list><text:list-item>{_P('two')}</text:list-item></text:list></text:list-item>"
          "</text:list>", "- one\n  - two"),
         (f"<table:table><table:table-row><table:table-cell>{_P('a')}</table:table-cell><table:table-cell>{_P('b')}</table:table-cell>"
@@ -199,6 +199,13 @@ def test_title_and_description_of_a_picture_are_read(tmp_path: Path) -> None:
     assert written(tmp_path, odt(_P(f"See {both} here.")), "d.odt").text == "See [The quay] [A brig at noon] here."
 
 
+def test_pictures_are_counted_but_not_those_of_objects(tmp_path: Path) -> None:
+    picture = '<draw:frame><draw:image xlink:href="Pictures/1.png"/></draw:frame>'
+    shown = f"<draw:frame><draw:object-ole/>{picture[12:]}"
+    document = written(tmp_path, odt(_P(f"x{picture}{picture}{shown}")), "d.odt")
+    assert document.warnings == (f"{tmp_path / 'd.odt'}: not read: 2 pictures, 1 embedded object",)
+
+
 def test_a_text_box_does_not_tear_its_paragraph(tmp_path: Path) -> None:
     items = f"<text:list><text:list-item>{_P('one')}</text:list-item></text:list>"
     box = f"<draw:frame><draw:text-box>{_P('boxed')}{items}</draw:text-box></draw:frame>"
@@ -259,11 +266,10 @@ def test_hidden_text_is_left_out_and_told(tmp_path: Path) -> None:
     assert "not read: 4 hidden passages" in document.warnings[0]
 
 
-def test_a_note_in_a_heading_is_no_part_of_its_title(tmp_path: Path) -> None:
+def test_a_note_in_a_heading_is_not_within_it(tmp_path: Path) -> None:
     note = f"<text:note><text:note-citation>1</text:note-citation><text:note-body>{_P('b')}</text:note-body></text:note>"
     document = written(tmp_path, odt(f"<text:h>Title{note}</text:h>{_P('Text.')}"), "d.odt")
-    assert document.text == "Title\n\n[1 b]\n\nText."
-    assert [section.title for section in document.sections] == ["Title"]
+    assert document.text == "Title[1]\n\nText.\n\n1. b"
 
 
 _STRIKES = "".join(

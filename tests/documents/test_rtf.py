@@ -22,7 +22,7 @@ def text_of(tmp_path: Path, body: str, head: str = "\\ansi\\ansicpg1252") -> str
         ("\\pard a \\{b\\} c:\\\\par\\par d", "a {b} c:\\par\n\nd"),
         ("\\pard \\u8220?q\\u8221? \\u-10179?\\u-8704? caf\\'e9 \\emdash  \\lquote x\\rquote", "“q” 😀 café — ‘x’"),
         ("\\trowd\\intbl a\\cell b\\cell\\row\\trowd\\intbl c\\par\\cell d\\cell\\row\\pard end", "a\tb\nc\td\n\nend"),
-        ("\\pard claim{\\*\\footnote the note} end", "claim [the note] end"),
+        ("\\pard claim{\\*\\footnote the note} end", "claim[1] end\n\n1. the note"),
         ('\\pard {\\field{\\*\\fldinst{HYPERLINK "http://x.org"}}{\\fldrslt{the link}}} end', "the link end"),
         ("{\\info{\\title t}}{\\stylesheet{\\s1 Normal;}}{\\*\\generator g}{\\pict\\pngblip 89504e47}\\pard text", "text"),
     ],
@@ -154,7 +154,7 @@ def test_embedded_objects_are_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("body", "says"),
     [
-        ("{\\pict\\pngblip 8950}", "only pictures"),
+        ("{\\pict\\pngblip 8950}", "only 1 picture"),
         ("\\v secret", "but hidden passages"),
         ("{\\*\\annotation x}", "but comments"),
     ],
@@ -176,3 +176,16 @@ def test_struck_out_text_and_tracked_deletions(tmp_path: Path) -> None:
 def test_lowered_digits_are_apart_from_those_before(tmp_path: Path) -> None:
     body = r"{\rtf1 2011{\sub 15ya} CO{\sub 2} 1011\sub 2\nosupersub .\par}"
     assert written(tmp_path, body, "d.rtf").text == "2011_15ya CO2 1011_2."
+
+
+def test_footnotes_and_endnotes_are_counted_by_themselves(tmp_path: Path) -> None:
+    note = r"{{\super\chftn}}{{\footnote{} {{\super\chftn}} {}}}".format
+    body = rf"{{\rtf1\pard a{note('', 'foot')} b{note(chr(92) + 'ftnalt', 'end')} c{note('', 'more')}\par}}"
+    assert written(tmp_path, body, "d.rtf").text == "a[1] b[i] c[2]\n\n1. foot\ni. end\n2. more"
+    assert "b[1]" in written(tmp_path, body.replace("rtf1", r"rtf1\aftnnar"), "d.rtf").text
+
+
+def test_pictures_are_counted(tmp_path: Path) -> None:
+    picture = r"{\*\shppict{\pict\pngblip 8950}}{\nonshppict{\pict\wmetafile8 00}}"
+    document = written(tmp_path, rf"{{\rtf1\pard x {picture}{picture}\par}}", "d.rtf")
+    assert document.warnings == (f"{tmp_path / 'd.rtf'}: not read: 2 pictures",)

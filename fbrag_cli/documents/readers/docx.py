@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fbrag_cli.documents.document import STRUCK, Extracted, comment
+from fbrag_cli.documents.hidden import UNKNOWN_COLOR, WHITE, Color, Look, is_hidden, parse_color
 from fbrag_cli.documents.readers.blocks import MANY_ROWS, Block, extracted
 from fbrag_cli.documents.readers.charts import read_linked
-from fbrag_cli.documents.readers.docx_numbering import TOGGLES, Numbering, Style, Styles, is_on
+from fbrag_cli.documents.readers.docx_numbering import Numbering, written_number
+from fbrag_cli.documents.readers.docx_styles import PATTERN, Properties, Styles, Theme, fill_color, is_on, level_of
 from fbrag_cli.documents.readers.equations import Equation
 from fbrag_cli.documents.readers.package import Archive, Names, Relation, attribute, number
 from fbrag_cli.documents.readers.symbols import symbol, without_glyphs
 from fbrag_cli.documents.readers.writer import PAGE_NUMBER, Writer
 from fbrag_cli.documents.source import Source
+from fbrag_cli.errors import FbragError
 
 if TYPE_CHECKING:
     from lxml.etree import _Element
@@ -30,6 +35,12 @@ _PREFIXES = {
     "http://purl.oclc.org/ooxml/officeDocument/math": "m:",
     "http://schemas.openxmlformats.org/drawingml/2006/wordprocessingDrawing": "wp:",
     "http://purl.oclc.org/ooxml/drawingml/wordprocessingDrawing": "wp:",
+    "http://schemas.openxmlformats.org/drawingml/2006/main": "a:",
+    "http://purl.oclc.org/ooxml/drawingml/main": "a:",
+    "http://schemas.openxmlformats.org/drawingml/2006/picture": "pic:",
+    "http://purl.oclc.org/ooxml/drawingml/picture": "pic:",
+    "http://schemas.microsoft.com/office/word/2010/wordprocessingShape": "wps:",
+    "http://schemas.microsoft.com/office/word/2010/wordprocessingGroup": "wpg:",
     "http://schemas.openxmlformats.org/drawingml/2006/chart": "c:",
     "http://purl.oclc.org/ooxml/drawingml/chart": "c:",
     "http://schemas.openxmlformats.org/drawingml/2006/diagram": "dgm:",
@@ -40,17 +51,25 @@ _PREFIXES = {
     "http://schemas.microsoft.com/office/drawing/2014/chartex": "cx:",
 }
 _TEXT = ("w:t", "w:delText")
-_DELETIONS = frozenset(("w:del", "w:moveFrom"))
-# Former properties, readings next to characters, and properties whose elements would be mistaken for text.
+_DELETIONS = ("w:del", "w:moveFrom")
+# Former properties, readings next to characters, properties whose elements would be mistaken for text, and lines of shapes.
 _SKIPPED = frozenset(
-    "w:rt w:sdtPr w:rPrChange w:pPrChange w:sectPrChange w:tblPrChange w:trPrChange w:tcPrChange"
-    " w:numberingChange w:tblGridChange w:tblPrExChange w:tblPr w:tabs".split()
+    "w:rt w:sdtPr w:rPrChange w:pPrChange w:sectPrChange w:tblPrChange w:trPrChange w:tcPrChange w:numberingChange"
+    " w:tblGridChange w:tblPrExChange w:tabs a:ln a:effectLst a:effectDag a:scene3d a:sp3d a:lnRef a:effectRef a:fontRef".split()
 )
-_PROPERTIES = ("pStyle", "numId", "ilvl", "outlineLvl", "framePr", *TOGGLES, "rStyle", "vertAlign", "rFonts")
+_PROPERTIES = (
+    "pStyle numId ilvl outlineLvl framePr vanish strike dstrike color sz highlight shd rStyle vertAlign rFonts tblStyle tblLook"
+    " gridSpan vMerge numFmt numStart numRestart"
+)
+_FILLS = {"noFill": "auto", **dict.fromkeys(("gradFill", "blipFill", "pattFill", "grpFill"), PATTERN)}
+_SHAPES = ("v:shape", "v:rect", "v:roundrect", "v:oval")
 _SHIFTS = {"superscript": "^", "subscript": "_"}
 _MAX_COLUMNS = 63  # as Word allows
 _MAX_INSTRUCTION = 100  # characters of each piece, and pieces: the name of a field is the first word
 _PAGE_FIELDS = frozenset(("PAGE", "NUMPAGES", "SECTIONPAGES"))
+_NOTES = ("footnote", "endnote")
+# The place of a note's number, until the form of its section's numbers is known. XML has no such characters.
+_NOTE_NUMBER = re.compile("\1(\\d+)\1")
 
 
 def read_docx(source: Source, codec: str | None = None, markup: bool = False) -> Extracted:
@@ -64,8 +83,9 @@ def read_docx(source: Source, codec: str | None = None, markup: bool = False) ->
 class _WordDocument:
     """A Word document.
 
-    writer: receives its text. styles: its styles. note_numbers: numbers of the notes by kind and key, in the order of their
-    references.
+    writer: receives its text. styles, theme: its styles and colors. page: color of its pages; None for that of paper.
+    references: place, section and whether it is numbered of the first reference to each note, by kind and key. sections: what
+    each says of the numbers of its notes.
     """
 
     def __init__(self, source: Source, markup: bool) -> None:
@@ -73,9 +93,13 @@ class _WordDocument:
         named = (each.target for each in archive.relations("") if each.kind == "officeDocument")
         self._main = next((name for name in named if name in archive), _DOCUMENT)
         self._relations = archive.relations(self._main)
-        self.styles, self._numbers = Styles(self._tree("styles")), self._tree("numbering")
+        self.theme = Theme(self._tree("theme", may_be_damaged=True))
+        self.styles, self._numbers = Styles(self._tree("styles"), self.theme), self._tree("numbering")
+        self.settings = self._tree("settings", may_be_damaged=True)
         self.writer = Writer(markup)
-        self.note_numbers: dict[tuple[str, str], int] = {}
+        self.page: Color | None = None
+        self.references: dict[tuple[str, str], tuple[int, int, bool]] = {}
+        self.sections: list[dict[str, Properties]] = []
         self._linked: set[str] = set()
 
     def read(self) -> Extracted:
@@ -86,17 +110,25 @@ class _WordDocument:
                 self.writer.begin_story()
                 self._read(name, is_header_or_footer=True)
                 self.writer.add_header_or_footer(kind, self.writer.end_story())
-        blocks = [*self.writer.blocks(), *self._notes()]
-        comments = list(self._comments())
+        labels = self._labels_of_notes()
+
+        def numbered(text: str) -> str:
+            return _NOTE_NUMBER.sub(lambda found: labels[int(found[1])], text)
+
+        self._add_notes(labels)
+        blocks = [replace(each, text=numbered(each.text)) if "\1" in each.text else each for each in self.writer.blocks()]
+        comments = list(map(numbered, self._comments()))
         return extracted(blocks, _MEDIA_TYPE, self.writer.left_out, self.writer.markup, comments)
 
     def _part(self, kind: str) -> str | None:
         """Return the name of the part that the document names as its `kind`, if it is there."""
         return next((each.target for each in self._relations if each.kind == kind and each.target in self._archive), None)
 
-    def _tree(self, kind: str) -> _Element | None:
+    def _tree(self, kind: str, *, may_be_damaged: bool = False) -> _Element | None:
         name = self._part(kind)
-        return None if name is None else self._archive.tree(name)
+        with suppress(FbragError) if may_be_damaged else nullcontext():
+            return None if name is None else self._archive.tree(name)
+        return None
 
     def _read(self, name: str, *, is_header_or_footer: bool = False) -> _WordPart:
         """Read a part, whose paragraphs are counted by themselves."""
@@ -105,13 +137,30 @@ class _WordDocument:
         self._archive.feed(name, part)
         return part
 
-    def _notes(self) -> Iterator[Block]:
-        """Yield the footnotes and endnotes in the order of their references, as "1. TEXT"."""
-        kinds = dict.fromkeys(kind for kind, _ in self.note_numbers)
+    def _labels_of_notes(self) -> list[str]:
+        """Return the numbers of the notes in the order of their references, as Word shows them: each kind has its own."""
+        labels, counts, last = [], dict[str, int](), dict[str, int]()
+        for (kind, _), (_, section, is_numbered) in self.references.items():
+            if not is_numbered:
+                labels.append("")
+                continue
+            given = dict(self.sections[section].get(kind, {})) if section < len(self.sections) else {}
+            for each in () if self.settings is None else self.settings.iterfind(f"{{*}}{kind}Pr/{{*}}*"):
+                self.theme.take(given, each.tag.rpartition("}")[2], each.attrib)
+            if kind not in counts or (given.get("numRestart") == "eachSect" and section != last[kind]):
+                counts[kind] = number(given.get("numStart", ""), 1) - 1
+            counts[kind] += 1
+            last[kind] = section
+            labels.append(written_number(counts[kind], given.get("numFmt", "lowerRoman" if kind == "endnote" else "decimal")))
+        return labels
+
+    def _add_notes(self, labels: list[str]) -> None:
+        """Give the writer the footnotes and endnotes in the order of their references."""
+        kinds = dict.fromkeys(kind for kind, _ in self.references)
         parts = {kind: self._read(name).notes for kind in kinds if (name := self._part(f"{kind}s"))}
-        for (kind, key), at in self.note_numbers.items():
+        for (kind, key), label in zip(self.references, labels, strict=True):
             _, blocks = parts.get(kind, {}).get(key, ("", []))
-            yield from (Block(f"{'' if place else f'{at}. '}{each.line}", group="notes") for place, each in enumerate(blocks))
+            self.writer.add_note(label, blocks)
 
     def _comments(self) -> Iterator[str]:
         """Yield the comments in the order of the text that they are on."""
@@ -140,30 +189,62 @@ class _WordDocument:
 
 
 @dataclass(slots=True)
-class _WordParagraph:
-    """An open paragraph. number, depth: its numbering and the level in it, if it has its own. joins: what separates it from the
-    next one, a part of which it is; None for others. hidden: whether its end is."""
+class _Paragraph:
+    """A paragraph. mark: properties of its end. joins: what separates it from the next one, a part of which it is; None for
+    others. ends_section: whether it does."""
 
-    style: str
-    number: str = ""
-    depth: int | None = None
-    outline: int | None = None
+    properties: Properties = field(default_factory=dict)
+    mark: Properties = field(default_factory=dict)
     joins: str | None = None
-    hidden: bool = False
+    ends_section: bool = False
+
+
+@dataclass(slots=True)
+class _Table:
+    """A table. ground: color around it. row, column: place of the open cell."""
+
+    ground: Color | None = None
+    properties: Properties = field(default_factory=dict)
+    row: int = -1
+    column: int = 0
 
 
 @dataclass(slots=True)
 class _WordField:
-    """An open field. is_silent: whether its result is the number of a page. is_checked: state of a check box."""
+    """An open field. shows: whether its text is shown: not before its result, and not if this is the number of a page.
+    is_checked: state of a check box."""
 
     instruction: list[str] = field(default_factory=list)
-    is_silent: bool = False
+    shows: bool = False
     is_checked: bool = False
 
     @property
     def name(self) -> str:
         words = "".join(self.instruction).split()
         return words[0].upper() if words else ""
+
+
+@dataclass
+class _Context:
+    """What holds in an open element, also in those within it that have no other. end: what to do at its end. described: takes the
+    properties in it. ground: color of the shape around. is_behind: whether it is drawn behind the text, for what floats; None for
+    other things. n_seen: pieces of text before a choice (mc:AlternateContent)."""
+
+    end: Callable[[], object] | None = None
+    is_skipped: bool = False
+    is_deleted: bool = False
+    is_object: bool = False
+    is_group: bool = False
+    equation: Equation | None = None
+    described: Properties | None = None
+    paragraph: _Paragraph | None = None
+    run: Properties = field(default_factory=dict)
+    table: _Table | None = None
+    cell: Properties | None = None
+    shape: Properties | None = None
+    ground: Color | None = None
+    is_behind: bool | None = None
+    n_seen: int | None = None
 
 
 class _WordPart:
@@ -178,37 +259,45 @@ class _WordPart:
         self, document: _WordDocument, numbering: Numbering, relations: Mapping[str, Relation], *, is_header_or_footer: bool
     ) -> None:
         self._document, self._numbering, self._relations = document, numbering, relations
-        self._writer, self._styles, self._is_header_or_footer = document.writer, document.styles, is_header_or_footer
+        self._writer, self._styles, self._theme = document.writer, document.styles, document.theme
+        self._is_header_or_footer = is_header_or_footer
         self.headers_footers: dict[str, str] = {}
         self.notes: dict[str, tuple[str, list[Block]]] = {}
         self._names = Names(_PREFIXES)
         self._innermost = ""  # name of the open element, if no other has begun or ended in it
-        self._skipped = 0
-        self._paragraphs: list[_WordParagraph] = []
-        self._described: _WordParagraph | None = None  # paragraph whose properties are read
-        self._toggles: dict[str, bool] = {}  # those of the open run itself
-        self._run_style = Style()
-        self._shift = self._font = ""
-        self._deletions = 0  # open ones
-        self._fields: list[_WordField] = []
-        self._silent = 0  # open fields that show the number of a page
-        self._equation: Equation | None = None
-        self._choices: list[int] = []  # pieces of text before each open mc:AlternateContent
-        self._columns = 0  # of the open row
-        self._spans: list[int] = []  # columns of each open cell
-        self._open_notes: list[tuple[str, str]] = []  # key and author of each
-        self._starts, self._ends = self._actions_at_starts(), self._actions_at_ends()
+        self._context = _Context()
+        self._outer: list[_Context] = []  # those of the elements around
+        self._fields: list[_WordField] = []  # which begin and end anywhere
+        self._n_silent = 0  # open fields whose text is not shown
+        self._section = 0
+        self._floats = self._floats_behind = False  # whether a picture or filled shape does on the page so far
+        self._starts = self._actions_at_starts()
 
     def _actions_at_starts(self) -> dict[str, Callable[[dict[str, str]], object]]:
+        def skip(_: object) -> None:
+            self._enter(is_skipped=True)
+
         return {
-            **{f"w:{name}": partial(self._property, name) for name in _PROPERTIES},
+            **dict.fromkeys(_SKIPPED, skip),
+            **{"w:del": partial(self._delete, " "), "w:moveFrom": partial(self._delete, None)},
+            **{f"w:{name}": partial(self._property, name) for name in _PROPERTIES.split()},
+            **{f"a:{name}": partial(self._fill, fill) for name, fill in _FILLS.items()},
+            **{f"a:{name}": self._changed_color for name in ("lumMod", "lumOff", "shade", "tint", "alpha")},
+            **dict.fromkeys(_SHAPES, self._old_shape),
+            **dict.fromkeys(("a:srgbClr", "a:sysClr"), self._color_of_shape),
+            "a:schemeClr": partial(self._color_of_shape, is_named=True),
             "w:p": self._paragraph,
-            "w:pPr": self._properties,
+            "w:pPr": self._properties_of_paragraph,
+            "w:tblPr": self._properties_of_table,
+            "w:tblPrEx": self._properties_of_table,
+            "w:tcPr": lambda _: self._enter(described=self._context.cell),
+            "w:rPr": self._properties_of_run,
             "w:r": self._run,
             "w:tab": lambda _: self._say(" "),
             "w:ptab": lambda _: self._say(" "),
             "w:br": self._break,
             "w:cr": self._break,
+            "w:lastRenderedPageBreak": lambda _: self._begin_page(),
             "w:noBreakHyphen": lambda _: self._say("-"),
             "w:sym": self._symbol,
             "w:fldChar": self._field_mark,
@@ -216,14 +305,14 @@ class _WordPart:
             "w:checked": self._check,
             "w:default": self._check,
             "w:ddList": lambda _: self._leave_out("drop-down choice"),
-            "w:tbl": lambda _: self._writer.begin_table(),
+            "w:tbl": self._begin_table,
             "w:tr": self._row,
             "w:tc": self._cell,
-            "w:gridSpan": self._span,
-            "w:vMerge": self._merge,
-            "w:txbxContent": lambda _: self._writer.begin_story(),
-            "w:footnoteReference": lambda given: self._note_mark("footnote", given),
-            "w:endnoteReference": lambda given: self._note_mark("endnote", given),
+            "w:background": self._background,
+            "w:sectPr": self._end_section,
+            **{f"w:{kind}Pr": partial(self._numbers, kind) for kind in _NOTES},
+            **{f"w:{kind}Reference": partial(self._note_mark, kind) for kind in _NOTES},
+            "w:txbxContent": self._begin_box,
             "w:footnote": self._note,
             "w:endnote": self._note,
             "w:comment": self._note,
@@ -233,11 +322,19 @@ class _WordPart:
             "w:footerReference": lambda given: self.headers_footers.setdefault(attribute(given, "id"), "footer"),
             "w:altChunk": lambda _: self._leave_out("embedded document"),
             "w:subDoc": lambda _: self._leave_out("subdocument"),
-            "m:oMath": self._begin_equation,
-            "mc:AlternateContent": lambda _: self._choices.append(self._writer.n_said),
+            "w:object": lambda _: self._enter(is_object=True),
+            "m:oMath": lambda _: self._enter(self._end_equation, equation=Equation()),
+            "mc:AlternateContent": lambda _: self._enter(n_seen=self._n_seen()),
             "mc:Fallback": self._fallback,
             "wp:docPr": lambda given: self._describe(given.get("descr", "").strip() or given.get("title", "")),
-            "v:imagedata": lambda given: self._describe(attribute(given, "title")),
+            "wp:anchor": lambda given: self._enter(is_behind=is_on(given.get("behindDoc", "0"))),
+            "wps:wsp": lambda _: self._enter(self._end_shape, shape={}),
+            "a:fillRef": self._fill_of_style,
+            "wpg:wgp": lambda _: self._enter(is_group=True),
+            "pic:pic": lambda _: self._picture(),
+            "pic:cNvPr": lambda given: self._describe(given.get("descr", "") if self._context.is_group else ""),
+            "v:fill": self._old_fill,
+            "v:imagedata": self._old_picture,
             "v:textpath": lambda given: self._say(given.get("string", "")),
             "c:chart": lambda given: self._link("chart", attribute(given, "id")),
             "cx:chart": lambda given: self._link("chart", attribute(given, "id")),
@@ -245,66 +342,38 @@ class _WordPart:
             "o:OLEObject": self._object,
         }
 
-    def _actions_at_ends(self) -> dict[str, Callable[[], object]]:
-        return {
-            "w:p": self._end_paragraph,
-            "w:pPr": self._end_properties,
-            "w:fldSimple": self._end_field,
-            "w:r": lambda: self._run({}),  # what follows is not in it, as an equation
-            "w:tr": lambda: self._writer.builder.end_row(),
-            "w:tc": self._end_cell,
-            "w:txbxContent": self._writer.end_box,
-            "w:footnote": self._end_note,
-            "w:endnote": self._end_note,
-            "w:comment": self._end_note,
-            "mc:AlternateContent": self._choices.pop,
-        }
-
     # -- the parser's calls --------------------------------------------------------------------------------------------------
 
     def start(self, tag: str, attributes: dict[str, str]) -> None:
         name = self._innermost = self._names[tag]
-        if self._skipped:
-            self._skipped += 1
+        context = self._context
+        self._outer.append(context)
+        if context.is_skipped:
             return
-        if name in _DELETIONS:
-            self._deletions += 1
-            if not self._writer.markup.is_read:
-                self._skipped = 1
-                if name == "w:del" and self._described is not None:
-                    self._described.joins = " "
-        elif name in _SKIPPED:
-            self._skipped = 1
-        elif self._equation is not None:
-            self._equation.start(name.partition(":")[2], attributes)
+        if context.equation is not None and name not in _DELETIONS and name not in _SKIPPED:
+            context.equation.start(name.partition(":")[2], attributes)
         elif name in self._starts:
             self._starts[name](attributes)
 
     def end(self, tag: str) -> None:
-        name, self._innermost = self._names[tag], ""
-        if self._skipped:
-            self._skipped -= 1
-        if self._skipped:
-            return
-        if name in _DELETIONS:
-            self._deletions -= 1
-        elif name in _SKIPPED:
-            pass
-        elif self._equation is not None:
-            if self._equation.end():
-                text, self._equation = self._equation.text(), None
-                self._say(text)
-        elif name in self._ends:
-            self._ends[name]()
+        self._innermost = ""
+        context, outer = self._context, self._outer.pop()
+        if context is not outer:
+            if context.end is not None:
+                context.end()
+            self._context = outer
+        elif context.equation is not None:
+            context.equation.end()
 
     def data(self, data: str) -> None:
-        if self._skipped:
-            if self._deletions and self._innermost in _TEXT:
+        context = self._context
+        if context.is_skipped:
+            if context.is_deleted and self._innermost in _TEXT:
                 self._writer.markup.leave_out(data, STRUCK)
-        elif self._equation is not None:
-            self._equation.data(data)
+        elif context.equation is not None:
+            context.equation.data(data)
         elif self._innermost in _TEXT:
-            self._say(without_glyphs(data, self._font))
+            self._say(without_glyphs(data, context.run.get("rFonts", "")))
         elif self._innermost == "w:instrText" and self._fields:
             instruction = self._fields[-1].instruction
             if len(instruction) < _MAX_INSTRUCTION:
@@ -313,105 +382,153 @@ class _WordPart:
     def close(self) -> None:
         pass
 
+    def _enter(self, end: Callable[[], object] | None = None, **changes: Any) -> None:
+        """Let something else hold in the open element. end: what to do at its end."""
+        inner = object.__new__(_Context)
+        vars(inner).update(vars(self._context), end=end, **changes)  # some times faster than `replace`
+        self._context = inner
+
+    def _property(self, name: str, given: dict[str, str]) -> None:
+        if self._context.described is not None:
+            self._theme.take(self._context.described, name, given)
+
+    def _delete(self, joins: str | None, _: dict[str, str]) -> None:
+        """Begin a tracked deletion, which may be that of the end of a paragraph. joins: what joins this to the next one then."""
+        context, is_read = self._context, self._writer.markup.is_read
+        if context.paragraph is not None and context.described is context.paragraph.mark and not is_read:
+            context.paragraph.joins = joins
+        self._enter(is_deleted=True, is_skipped=not is_read, equation=context.equation if is_read else None)
+
     # -- paragraphs ----------------------------------------------------------------------------------------------------------
 
     def _say(self, text: str) -> None:
         """Add text that is shown."""
-        if self._silent:
+        if self._n_silent:
             return
-        hidden, struck = self._is_on("vanish"), self._is_struck
-        if self._paragraphs and self._paragraphs[-1].joins is not None and not hidden:
+        paragraph, (hidden, struck) = self._context.paragraph, self._look()
+        if paragraph is not None and paragraph.joins is not None and not hidden:
             self._writer.carry(text, struck=struck)
         else:
-            self._writer.say(text, hidden=hidden, struck=struck, shift=self._shift)
+            shift = _SHIFTS.get(self._context.run.get("vertAlign", ""), "")
+            self._writer.say(text, hidden=hidden, struck=struck, shift=shift)
 
-    @property
-    def _is_struck(self) -> bool:
-        return self._deletions > 0 or self._is_on("strike") or self._is_on("dstrike")
+    def _look(self) -> tuple[bool, bool]:
+        """Return whether a person does not see the text of the open run, and whether it is struck out."""
+        run, paragraph, styles = self._context.run, self._context.paragraph, self._styles
+        of_run = styles[run["rStyle"]] if "rStyle" in run else {}
+        of_paragraph = styles[self._style_of(paragraph)] if paragraph is not None else {}
+        line = run, of_run, of_paragraph, styles.defaults
 
-    def _is_on(self, toggle: str) -> bool:
-        """Return whether a property of the open run is on: its own, or else that of one of its two styles, but not of both."""
-        if toggle in self._toggles:
-            return self._toggles[toggle]
-        style = self._styles[self._paragraphs[-1].style] if self._paragraphs else Style()
-        return style.toggles.get(toggle, False) != self._run_style.toggles.get(toggle, False)
+        def has(toggle: str) -> bool:
+            """Return whether the run itself has a property, or else one of its two styles, but not both."""
+            if toggle in run:
+                return is_on(run[toggle])
+            return is_on(of_run.get(toggle, "0")) != is_on(of_paragraph.get(toggle, "0"))
+
+        color = parse_color(next((each["color"] for each in line if "color" in each), ""))
+        size = next((each["sz"] for each in line if "sz" in each), "")
+        ground = None
+        if color is not None:
+            own = paragraph.properties if paragraph is not None else {}
+            fills = (next((each["fill"] for each in pair if "fill" in each), "") for pair in ((run, of_run), (own, of_paragraph)))
+            ground = next(filter(None, map(fill_color, fills)), None) or self._ground()
+        hidden = is_hidden(Look(number(size, 2) / 2 if size else None, color, ground, hidden=has("vanish")))
+        return hidden, self._context.is_deleted or has("strike") or has("dstrike")
+
+    def _style_of(self, paragraph: _Paragraph) -> str:
+        return paragraph.properties.get("pStyle", self._styles.default)
+
+    def _ground(self) -> Color | None:
+        """Return the color that the open paragraph is on; None for that of paper."""
+        context = self._context
+        table, cell = context.table, context.cell
+        if table is None or cell is None:
+            return context.ground or self._document.page or (UNKNOWN_COLOR if self._floats_behind else None)
+        fill = cell.get("fill") or self._styles.fill_of_cell(table.properties, table.row, table.column)
+        return fill_color(fill) or fill_color(table.properties.get("fill", "")) or table.ground
 
     def _paragraph(self, _: dict[str, str]) -> None:
-        paragraph = _WordParagraph(self._styles.default)
-        self._paragraphs.append(paragraph)
-        self._described = None
+        paragraph = _Paragraph()
+        self._enter(self._end_paragraph, paragraph=paragraph, run={}, described=None)
         self._writer.begin_paragraph(lambda: self._opening(paragraph))
 
-    def _opening(self, paragraph: _WordParagraph) -> tuple[int, str]:
+    def _opening(self, paragraph: _Paragraph) -> tuple[int, str]:
         """Count a paragraph. Return the level of its heading, and its number with its indent."""
-        style = self._styles[paragraph.style]
-        level = style.outline if paragraph.outline is None else paragraph.outline
-        key, depth = paragraph.number or style.number, paragraph.depth
+        name, own = self._style_of(paragraph), paragraph.properties
+        style = self._styles[name]
+        level = level_of(own if "outlineLvl" in own else style)
+        key, depth = own.get("numId") or style.get("numId", ""), own.get("ilvl", "")
         if key in ("", "0"):
-            return level or 0, ""
-        if depth is None:
-            depth = self._numbering.depth_of(key, paragraph.style)
-        if depth is None and not paragraph.number:
-            depth = self._numbering.depth_of(key, style.numbered_by) if style.depth is None else style.depth
-        return level, self._numbering.label(key, depth or 0)
+            return level, ""
+        at = number(depth) if depth else self._numbering.depth_of(key, name)
+        if at is None and not own.get("numId"):
+            depth = style.get("ilvl", "")
+            at = number(depth) if depth else self._numbering.depth_of(key, style.get("numbered by", ""))
+        return level, self._numbering.label(key, min(at or 0, 8))
 
     def _end_paragraph(self) -> None:
-        paragraph = self._paragraphs.pop()
+        paragraph = self._context.paragraph
+        assert paragraph is not None
+        for opened in reversed(self._fields):  # one without a result
+            if not self._n_silent:
+                break
+            self._n_silent -= not opened.shows
+            opened.shows = True
         has_text = self._writer.end_paragraph(paragraph.joins)
-        if not has_text and not paragraph.hidden and paragraph.joins is None:
+        if not has_text and not is_on(paragraph.mark.get("vanish", "0")) and paragraph.joins is None:
             self._opening(paragraph)  # an empty paragraph counts
+        if paragraph.ends_section:
+            self._section += 1
+            self._begin_page()
+
+    def _properties_of_paragraph(self, _: dict[str, str]) -> None:
+        def end() -> None:
+            if paragraph is not None and paragraph.properties.get("framePr") in ("drop", "margin"):
+                paragraph.joins = ""
+
+        paragraph = self._context.paragraph
+        self._enter(end, described=None if paragraph is None else paragraph.properties)
+
+    def _properties_of_table(self, _: dict[str, str]) -> None:
+        self._enter(described=None if self._context.table is None else self._context.table.properties)
+
+    def _properties_of_run(self, _: dict[str, str]) -> None:
+        context = self._context
+        if context.paragraph is not None and context.described is context.paragraph.properties:
+            self._enter(described=context.paragraph.mark)
 
     def _run(self, _: dict[str, str]) -> None:
-        self._toggles, self._run_style = {}, Style()
-        self._shift = self._font = ""
+        run: Properties = {}
+        self._enter(run=run, described=run)
 
-    def _break(self, _: dict[str, str]) -> None:
-        is_left_out = self._is_on("vanish") or (self._is_struck and not self._writer.markup.is_read)
-        if is_left_out or (self._paragraphs and self._paragraphs[-1].joins is not None):
+    def _break(self, given: dict[str, str]) -> None:
+        paragraph = self._context.paragraph
+        if attribute(given, "type") == "page":
+            self._begin_page()
+        is_read = self._writer.markup.is_read or not any(self._look())
+        if not is_read or self._n_silent or (paragraph is not None and paragraph.joins is not None):
             self._say(" ")
         else:
             self._writer.line_break()
 
+    def _begin_page(self) -> None:
+        self._floats = self._floats_behind = False
+
+    def _end_section(self, _: dict[str, str]) -> None:
+        self._document.sections.append({})
+        if self._context.paragraph is not None:
+            self._context.paragraph.ends_section = True
+
+    def _numbers(self, kind: str, _: dict[str, str]) -> None:
+        if self._document.sections:
+            self._enter(described=self._document.sections[-1].setdefault(kind, {}))
+
     def _note_mark(self, kind: str, given: dict[str, str]) -> None:
-        numbers = self._document.note_numbers
-        self._say(f"[{numbers.setdefault((kind, attribute(given, 'id')), len(numbers) + 1)}]")
-
-    # -- properties ----------------------------------------------------------------------------------------------------------
-
-    def _properties(self, _: dict[str, str]) -> None:
-        self._described = self._paragraphs[-1] if self._paragraphs else None
-
-    def _end_properties(self) -> None:
-        self._described = None
-
-    def _property(self, name: str, given: dict[str, str]) -> None:
-        """Take a property of the paragraph whose properties are read, or of the open run."""
-        value, paragraph = attribute(given, "val"), self._described
-        if paragraph is None:
-            match name:
-                case _ if name in TOGGLES:
-                    self._toggles[name] = is_on(value)
-                case "rStyle":
-                    self._run_style = self._styles[value]
-                case "vertAlign":
-                    self._shift = _SHIFTS.get(value, "")
-                case "rFonts":
-                    self._font = attribute(given, "ascii")
-            return
-        match name:
-            case "pStyle":
-                paragraph.style = value
-            case "numId":
-                paragraph.number = value
-            case "ilvl":
-                paragraph.depth = min(number(attribute(given, "val")), 8)
-            case "outlineLvl":
-                level = number(attribute(given, "val"))
-                paragraph.outline = level + 1 if level < 9 else 0
-            case "framePr" if attribute(given, "dropCap") in ("drop", "margin"):
-                paragraph.joins = ""
-            case "vanish":
-                paragraph.hidden = is_on(value)
+        is_numbered = not is_on(attribute(given, "customMarkFollows") or "0")
+        references = self._document.references
+        at, *_ = references.setdefault((kind, attribute(given, "id")), (len(references), self._section, is_numbered))
+        if is_numbered:
+            self._say(f"[\1{at}\1]")
 
     # -- runs, equations and fields ------------------------------------------------------------------------------------------
 
@@ -421,34 +538,44 @@ class _WordPart:
         except ValueError:
             pass  # no number: nothing is shown
 
-    def _begin_equation(self, _: dict[str, str]) -> None:
-        self._equation = Equation()
+    def _end_equation(self) -> None:
+        if self._context.equation is not None:
+            self._say(self._context.equation.text())
 
     def _field_mark(self, given: dict[str, str]) -> None:
         kind = attribute(given, "fldCharType")
         if kind == "begin":
-            self._fields.append(_WordField())
+            self._begin_field(_WordField())
         elif kind == "separate":
             self._begin_result()
         elif kind == "end":
             self._end_field()
 
     def _simple_field(self, given: dict[str, str]) -> None:
-        self._fields.append(_WordField([attribute(given, "instr")]))
+        self._begin_field(_WordField([attribute(given, "instr")]))
         self._begin_result()
+        self._enter(self._end_field)
+
+    def _begin_field(self, begun: _WordField) -> None:
+        self._fields.append(begun)
+        self._n_silent += 1
 
     def _begin_result(self) -> None:
-        opened = self._fields[-1] if self._fields and self._is_header_or_footer else None
-        if opened is not None and not opened.is_silent and opened.name in _PAGE_FIELDS:
+        if not self._fields:
+            return
+        opened = self._fields[-1]
+        self._n_silent -= not opened.shows
+        opened.shows = True
+        if self._is_header_or_footer and opened.name in _PAGE_FIELDS:
             self._say(PAGE_NUMBER)
-            opened.is_silent = True
-            self._silent += 1
+            opened.shows = False
+            self._n_silent += 1
 
     def _end_field(self) -> None:
         if not self._fields:
             return
         ended = self._fields.pop()
-        self._silent -= ended.is_silent
+        self._n_silent -= not ended.shows
         if ended.name == "FORMCHECKBOX":
             self._say("☒" if ended.is_checked else "☐")
 
@@ -456,43 +583,50 @@ class _WordPart:
         if self._fields:
             self._fields[-1].is_checked = is_on(attribute(given, "val"))
 
-    # -- tables, notes, drawings and other parts -----------------------------------------------------------------------------
+    # -- tables, notes and other parts ---------------------------------------------------------------------------------------
+
+    def _begin_table(self, _: dict[str, str]) -> None:
+        self._writer.begin_table()
+        self._enter(table=_Table(self._ground()), cell=None)
 
     def _row(self, _: dict[str, str]) -> None:
-        self._columns = 0
+        table = self._context.table or _Table()
+        table.row, table.column = table.row + 1, 0
         self._writer.builder.begin_row()
+        self._enter(lambda: self._writer.builder.end_row(), table=table, cell=None)
 
     def _cell(self, _: dict[str, str]) -> None:
-        self._spans.append(1)
         self._writer.begin_cell()
-
-    def _span(self, given: dict[str, str]) -> None:
-        if self._spans:
-            self._spans[-1] = number(attribute(given, "val"))
-
-    def _merge(self, given: dict[str, str]) -> None:
-        if self._spans:
-            self._writer.builder.merge_cell(MANY_ROWS if attribute(given, "val") == "restart" else 0)
+        self._enter(self._end_cell, cell={}, table=self._context.table or _Table(), paragraph=None)
 
     def _end_cell(self) -> None:
-        span = max(1, min(self._spans.pop(), _MAX_COLUMNS - self._columns))
-        self._columns += span
+        table, cell = self._context.table, self._context.cell
+        assert table is not None
+        assert cell is not None
+        span = max(1, min(number(cell.get("gridSpan", "")), _MAX_COLUMNS - table.column))
+        table.column += span
+        if (merged := cell.get("vMerge")) is not None:
+            self._writer.builder.merge_cell(MANY_ROWS if merged == "restart" else 0)
         self._writer.end_cell(span)
 
     def _note(self, given: dict[str, str]) -> None:
-        self._open_notes.append((attribute(given, "id"), attribute(given, "author")))
-        self._writer.begin_story()
+        def end() -> None:
+            self.notes[attribute(given, "id")] = attribute(given, "author"), self._writer.end_story()
 
-    def _end_note(self) -> None:
-        key, author = self._open_notes.pop()
-        self.notes[key] = author, self._writer.end_story()
+        given = dict(given)
+        self._writer.begin_story()
+        self._enter(end)
 
     def _link(self, kind: str, identity: str) -> None:
         self._writer.add(self._document.linked(kind, self._relations.get(identity), identity))
 
+    def _n_seen(self) -> int:
+        return self._writer.n_said + self._writer.left_out.total() + self._writer.markup.left_out.total()
+
     def _fallback(self, _: dict[str, str]) -> None:
-        if self._choices and self._writer.n_said > self._choices[-1]:
-            self._skipped = 1  # a copy for older programs
+        before = self._context.n_seen
+        if before is not None and self._n_seen() > before:
+            self._enter(is_skipped=True)  # a copy for older programs
 
     def _describe(self, text: str) -> None:
         if text.strip():
@@ -503,3 +637,72 @@ class _WordPart:
 
     def _leave_out(self, thing: str) -> None:
         self._writer.left_out[thing] += 1
+
+    # -- drawings ------------------------------------------------------------------------------------------------------------
+
+    def _begin_box(self, _: dict[str, str]) -> None:
+        """Begin the text of a shape. One without a fill shows what it floats on."""
+        fill = "" if self._context.shape is None else self._context.shape.get("fill", "")
+        ground = fill_color(fill) or (UNKNOWN_COLOR if self._floats else self._ground())
+        self._writer.begin_story()
+        self._enter(self._writer.end_box, ground=ground, table=None, cell=None, paragraph=None)
+
+    def _picture(self) -> None:
+        if not self._context.is_object:  # which a picture shows
+            self._leave_out("picture")
+            self._note_float(UNKNOWN_COLOR)
+
+    def _note_float(self, fill: Color | None) -> None:
+        """Remember that something filled floats on the page: it may be below text that follows."""
+        is_behind = self._context.is_behind
+        if is_behind is not None and fill is not None and not fill.is_near(WHITE):
+            self._floats, self._floats_behind = True, self._floats_behind or is_behind
+
+    def _end_shape(self) -> None:
+        shape = self._context.shape
+        self._note_float(None if shape is None else fill_color(shape.get("fill", "")))
+
+    def _fill(self, fill: str, _: dict[str, str]) -> None:
+        if (shape := self._context.shape) is not None:
+            shape.setdefault("fill", fill)
+
+    def _fill_of_style(self, given: dict[str, str]) -> None:
+        if given.get("idx") == "0":
+            self._fill("auto", given)
+
+    def _color_of_shape(self, given: dict[str, str], *, is_named: bool = False) -> None:
+        """Take the first color of a shape."""
+        shape, value = self._context.shape, given.get("lastClr") or given.get("val", "")
+        is_first = shape is not None and "fill" not in shape
+        self._fill(self._theme.color("", value) if is_named else value, given)
+        self._enter(described=shape if is_first else None)
+
+    def _changed_color(self, _: dict[str, str]) -> None:
+        shape = self._context.shape
+        if shape is not None and self._context.described is shape:
+            shape["fill"] = PATTERN
+
+    def _background(self, given: dict[str, str]) -> None:
+        """Take the color of the pages, if it is shown."""
+        settings = self._document.settings
+        shown = None if settings is None else settings.find("{*}displayBackgroundShape")
+        if shown is not None and is_on(attribute(shown.attrib, "val")):
+            self._document.page = parse_color(attribute(given, "color")) or UNKNOWN_COLOR
+
+    def _old_shape(self, given: dict[str, str]) -> None:
+        """Begin a shape of VML. It is white unless it says something else."""
+        style, fill = given.get("style", ""), given.get("fillcolor", "white").split(" ")[0]
+        is_behind = "z-index:-" in style if "position:absolute" in style else self._context.is_behind
+        fill = "auto" if given.get("filled") in ("f", "false") else fill
+        self._enter(self._end_shape, shape={"fill": fill}, is_behind=is_behind)
+
+    def _old_fill(self, given: dict[str, str]) -> None:
+        is_pattern = given.get("type", "solid") != "solid" or "opacity" in given
+        if is_pattern and self._context.shape is not None:
+            self._context.shape["fill"] = PATTERN
+        elif is_pattern and self._document.page is not None:
+            self._document.page = UNKNOWN_COLOR
+
+    def _old_picture(self, given: dict[str, str]) -> None:
+        self._describe(attribute(given, "title"))
+        self._picture()

@@ -1,4 +1,4 @@
-"""Look up the styles of a Word document, count its numbered paragraphs and headings, and write their numbers as Word does."""
+"""Count the numbered paragraphs and headings of a Word document, and write their numbers as Word does."""
 
 from __future__ import annotations
 
@@ -9,17 +9,12 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from fbrag_cli.documents.readers import number_formats
+from fbrag_cli.documents.readers.docx_styles import Styles, is_on, value_at
 from fbrag_cli.documents.readers.package import attribute, number
 
 if TYPE_CHECKING:
     from lxml.etree import _Element
 
-#: Properties of a run that a style may have too: both a paragraph's and a run's style switch them on and off again.
-TOGGLES = ("vanish", "strike", "dstrike")
-
-_MAX_BASES = 20  # styles may be based on each other in a circle
-_RUNNING_TEXT = 9  # outline level that means none
-_HEADING = re.compile(r"heading ?([1-9])", re.IGNORECASE | re.ASCII)
 _LEVELS = 9
 _MAX_LABEL = 60  # characters; people write "Article 12", hostile documents repeat the number
 _MAX_LINKS = 5  # numberings may name each other in a circle
@@ -46,74 +41,14 @@ _FORMATS: dict[str, _Write] = {
         ("chineseCounting", "chineseCountingThousand", "taiwaneseCounting", "taiwaneseCountingThousand"), number_formats.chinese
     ),
     **dict.fromkeys(("japaneseCounting", "ideographDigital", "koreanDigital2"), number_formats.chinese),
+    "chicago": partial(number_formats.repeated, alphabet="*†‡§"),
     "none": lambda number: "",
 }
 
 
-@dataclass(slots=True)
-class Style:
-    """A style with what it has from those it is based on. outline: level of a heading, from 1; 0 for none. number: key of its
-    numbering (numId); "" for none. numbered_by: key of the style that says so. depth: level in the numbering, from 0; None if
-    unsaid. toggles: those of TOGGLES that it sets.
-    """
-
-    outline: int = 0
-    number: str = ""
-    numbered_by: str = ""
-    depth: int | None = None
-    toggles: dict[str, bool] = field(default_factory=dict)
-
-
-class Styles:
-    """The styles of a document. root: w:styles; None without styles."""
-
-    def __init__(self, root: _Element | None) -> None:
-        self._elements: dict[str, _Element] = {}
-        self._resolved: dict[str, Style] = {}
-        self.default = ""
-        for style in () if root is None else root.iterchildren("{*}style"):
-            name = attribute(style.attrib, "styleId")
-            self._elements.setdefault(name, style)
-            if attribute(style.attrib, "type") == "paragraph" and attribute(style.attrib, "default") in ("1", "true", "on"):
-                self.default = name
-
-    def __getitem__(self, name: str) -> Style:
-        """Return the style `name`, with what it has from those it is based on."""
-        if name not in self._resolved:
-            self._resolved[name] = self._resolve(name)
-        return self._resolved[name]
-
-    def _resolve(self, name: str) -> Style:
-        style = Style()
-        outline: int | None = None
-        if name not in self._elements and (found := _HEADING.fullmatch(name)):  # of programs that leave the styles out
-            outline = int(found[1]) - 1
-        for _ in range(_MAX_BASES):
-            element = self._elements.get(name)
-            if element is None:
-                break
-            if outline is None:
-                outline = _outline(element)
-            if style.number == "" and (key := _value(element, "pPr/numPr/numId")):
-                style.number, style.numbered_by = key, name
-            if style.depth is None and (depth := number(_value(element, "pPr/numPr/ilvl"), -1)) >= 0:
-                style.depth = depth
-            for toggle in TOGGLES:
-                if toggle not in style.toggles and (found := element.find(f"{{*}}rPr/{{*}}{toggle}")) is not None:
-                    style.toggles[toggle] = is_on(attribute(found.attrib, "val"))
-            name = _value(element, "basedOn")
-        style.outline = 0 if outline is None or outline >= _RUNNING_TEXT else outline + 1
-        return style
-
-
-def _outline(style: _Element) -> int | None:
-    """Return the outline level that a style itself has (from 0), by its number or by its name; None without one."""
-    name = _value(style, "name")
-    if (level := number(_value(style, "pPr/outlineLvl"), -1)) >= 0:
-        return min(level, _RUNNING_TEXT)
-    if found := _HEADING.fullmatch(name):
-        return int(found[1]) - 1
-    return 0 if name == "Title" else None
+def written_number(number: int, form: str) -> str:
+    """Write a number in the form that Word calls so, as "lowerRoman"."""
+    return _FORMATS.get(form, str)(number)
 
 
 @dataclass(slots=True)
@@ -183,8 +118,8 @@ class Numbering:
         def written(place: re.Match[str]) -> str:
             at = int(place[1]) - 1
             other = found.levels.get(at, _Level())
-            value = counts.get(at, found.starts.get(at, other.start))
-            return str(value) if level.legal and other.format != "none" else _FORMATS.get(other.format, str)(value)
+            count = counts.get(at, found.starts.get(at, other.start))
+            return str(count) if level.legal and other.format != "none" else written_number(count, other.format)
 
         text = _PLACE.sub(written, level.text)[:_MAX_LABEL].strip()
         is_outline = len(_PLACE.findall(level.text)) > 1
@@ -204,7 +139,7 @@ class Numbering:
         for level in (*abstract.iterchildren("{*}lvl"), *element.iterfind("{*}lvlOverride/{*}lvl")):
             _add(found, level)
         for override in element.iterchildren("{*}lvlOverride"):
-            start, depth = number(_value(override, "startOverride"), -1), number(attribute(override.attrib, "ilvl"), -1)
+            start, depth = number(value_at(override, "startOverride"), -1), number(attribute(override.attrib, "ilvl"), -1)
             if start >= 0 and depth >= 0:
                 found.starts[depth] = start
         return found
@@ -212,11 +147,11 @@ class Numbering:
     def _kind(self, element: _Element) -> _Element | None:
         """Return the abstract numbering of a numbering, which may be that of a style."""
         for _ in range(_MAX_LINKS):
-            abstract = self._abstract.get(_value(element, "abstractNumId"))
-            link = "" if abstract is None else _value(abstract, "numStyleLink")
+            abstract = self._abstract.get(value_at(element, "abstractNumId"))
+            link = "" if abstract is None else value_at(abstract, "numStyleLink")
             if not link:
                 return abstract
-            other = self._numbers.get(self._styles[link].number)
+            other = self._numbers.get(self._styles[link].get("numId", ""))
             if other is None:
                 return abstract
             element = other
@@ -227,24 +162,14 @@ def _add(found: _List, element: _Element) -> None:
     depth = number(attribute(element.attrib, "ilvl"), -1)
     if not 0 <= depth < _LEVELS:
         return
-    legal, restart = element.find("{*}isLgl"), number(_value(element, "lvlRestart"), -1)
+    legal, restart = element.find("{*}isLgl"), number(value_at(element, "lvlRestart"), -1)
     found.levels[depth] = _Level(
-        start=number(_value(element, "start"), 0 if element.find("{*}start") is None else 1),
-        format=_value(element, "numFmt") or "decimal",
-        text=_value(element, "lvlText")[:_MAX_LABEL],
+        start=number(value_at(element, "start"), 0 if element.find("{*}start") is None else 1),
+        format=value_at(element, "numFmt") or "decimal",
+        text=value_at(element, "lvlText")[:_MAX_LABEL],
         legal=legal is not None and is_on(attribute(legal.attrib, "val")),
         restart=restart if restart >= 0 else None,
-        space="" if _value(element, "suff") == "nothing" else " ",
+        space="" if value_at(element, "suff") == "nothing" else " ",
     )
-    if style := _value(element, "pStyle"):
+    if style := value_at(element, "pStyle"):
         found.of_style[style] = depth
-
-
-def is_on(value: str) -> bool:
-    """Return whether a switch, as w:vanish, with this value is on."""
-    return value not in ("0", "false", "off")
-
-
-def _value(element: _Element, path: str) -> str:
-    found = element.find("{*}" + path.replace("/", "/{*}"))
-    return "" if found is None else attribute(found.attrib, "val")

@@ -116,8 +116,10 @@ class _OpenDocument:
         self._equation: Equation | None = None
         self._collected: list[str] | None = None  # text of a description or an author
         self._is_read = False  # whether the open frame holds what is read, so that its descriptions are not needed
+        self._is_object = False  # whether the open frame holds an object
         self._open_comments: list[str] = []  # their names
         self._author = ""  # of the open comment
+        self._label = ""  # of the open note
         self._comments: list[tuple[str, str, str]] = []  # author, name of the place, and text of each
         self._starts, self._ends = self._actions_at_starts(), self._actions_at_ends()
 
@@ -155,7 +157,7 @@ class _OpenDocument:
             "text:tab": lambda _: self._say(" "),
             "text:line-break": lambda _: self._writer.line_break(),
             "text:note": self._begin_story,
-            "text:note-citation": lambda _: self._writer.begin_paragraph(lambda: (0, "")),
+            "text:note-citation": self._collect,
             "text:list": self._list,
             "text:list-item": self._item,
             "text:list-header": lambda _: self._item({}, is_header=True),
@@ -168,7 +170,8 @@ class _OpenDocument:
             "draw:text-box": self._begin_story,
             "draw:frame": self._frame,
             "draw:object": self._object,
-            "draw:object-ole": lambda _: self._leave_out("embedded object"),
+            "draw:object-ole": self._old_object,
+            "draw:image": self._image,
             "svg:title": self._collect,
             "svg:desc": self._collect,
             "office:annotation": self._begin_comment,
@@ -183,8 +186,8 @@ class _OpenDocument:
             "text:p": self._end_paragraph,
             "text:h": self._end_paragraph,
             "text:span": self._looks.pop,
-            "text:note": lambda: self._end_story(self._writer.end_note),
-            "text:note-citation": self._writer.end_paragraph,
+            "text:note": lambda: self._end_story(partial(self._writer.end_note, self._label)),
+            "text:note-citation": self._end_label,
             "text:list": self._end_list,
             "text:list-item": self._end_item,
             "text:list-header": self._end_item,
@@ -426,10 +429,18 @@ class _OpenDocument:
         return end()
 
     def _frame(self, _: dict[str, str]) -> None:
-        self._is_read = False
+        self._is_read = self._is_object = False
+
+    def _image(self, _: dict[str, str]) -> None:
+        if not self._is_object:  # which it shows
+            self._leave_out("picture")
+
+    def _old_object(self, _: dict[str, str]) -> None:
+        self._is_object = True
+        self._leave_out("embedded object")
 
     def _object(self, attributes: dict[str, str]) -> None:
-        path = attribute(attributes, "href")
+        path, self._is_object = attribute(attributes, "href"), True
         if not path:  # it is in this element
             return
         blocks = self._blocks_of(resolved("", f"{path}/{_CONTENT}"))
@@ -473,6 +484,9 @@ class _OpenDocument:
 
     def _end_author(self) -> None:
         self._author = self._collected_text()
+
+    def _end_label(self) -> None:
+        self._label = self._collected_text()
 
     def _end_comment(self) -> None:
         name = self._open_comments.pop()

@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import codecs
 import re
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from fbrag_cli.documents.decoding.encoding import without_surrogates
 from fbrag_cli.documents.document import STRUCK, Extracted, comment
+from fbrag_cli.documents.hidden import UNKNOWN_COLOR, Color, Look, is_hidden
 from fbrag_cli.documents.readers.blocks import Block, extracted
 from fbrag_cli.documents.readers.equations import Equation
+from fbrag_cli.documents.readers.number_formats import repeated, roman, upper
 from fbrag_cli.documents.readers.symbols import symbol
 from fbrag_cli.documents.readers.writer import PAGE_NUMBER, Writer
 from fbrag_cli.documents.source import Source
 
 _CODE_PAGE = re.compile(rb"\\ansicpg(\d{1,5})(?!\d)")
 _NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
+_COLOR_TABLE = re.compile(rb"\{\\colortbl([^{}]*)\}")
+_LEVEL = re.compile(rb"\\(red|green|blue)(\d{1,3})")
+_PATTERN = -1  # number of a fill of several colors
 _HEAD = 1000  # bytes in which a document names its code page
 _TOKEN = re.compile(
     rb"\\'([0-9a-fA-F]{2})|\\([a-zA-Z]{1,32})(-?\d{1,10})?\d* ?|\\([^a-zA-Z])|([{}])|([^\\{}\r\n]+)|[\r\n]+|\\", re.DOTALL
@@ -52,6 +58,10 @@ _HEADERS_FOOTERS = {
 _COLLECTED = frozenset("fldinst atnauthor listtext pntext atrfstart atrfend objclass".split())
 _MAX_COLLECTED = 1000  # characters of a field's instruction, an author or a list's number
 _BULLETS = frozenset("•·o▪▫-–—§■□●○◦➢❖→✓*")
+_NUMERALS: tuple[tuple[str, Callable[[int], str]], ...] = (
+    *(("ar", str), ("alc", repeated), ("auc", upper(repeated)), ("rlc", roman), ("ruc", upper(roman))),
+)
+_NOTE_FORMS = {f"{kind}n{form}": write for kind in ("ftn", "aftn") for form, write in _NUMERALS}
 _LAST_LEVEL = 9  # outline level that means running text
 
 
@@ -78,6 +88,17 @@ def _escaped(data: bytes, codec: str) -> bytes:
     return escaped.encode(codec, "surrogateescape")
 
 
+def _colors(data: bytes) -> dict[int, Color]:
+    """Return the colors of a document by their numbers, without the automatic one."""
+    table = _COLOR_TABLE.search(data)
+    colors = {_PATTERN: UNKNOWN_COLOR}
+    for at, entry in enumerate(table[1].split(b";") if table else ()):
+        levels = {name: min(int(level), 255) for name, level in _LEVEL.findall(entry)}
+        if levels:
+            colors[at] = Color(*(levels.get(name, 0) for name in (b"red", b"green", b"blue")))
+    return colors
+
+
 def _code_page(data: bytes) -> str:
     """Return the code page that a document names, if Python has it; otherwise cp1252."""
     found = _CODE_PAGE.search(data[:_HEAD])
@@ -90,7 +111,8 @@ def _code_page(data: bytes) -> str:
 @dataclass(frozen=True, slots=True)
 class _GroupState:
     """What holds until the end of a group. font: number of the font. fallback: characters after each Unicode escape that stand
-    for it."""
+    for it. size: of letters, in half points. color, fill, paragraph_fill: numbers of the colors of the text, below it and below
+    its paragraph; 0 for none."""
 
     font: str = ""
     fallback: int = 1
@@ -100,17 +122,26 @@ class _GroupState:
     double_struck: bool = False
     shift: str = ""
     in_table: bool = False
+    in_object: bool = False
     outline: int = _LAST_LEVEL
+    size: int | None = None
+    color: int = 0
+    fill: int = 0
+    paragraph_fill: int = 0
 
 
 @dataclass(slots=True)
 class _StoryState:
-    """Where the innermost text has come to. mark: number of a list that its next paragraph begins with."""
+    """Where the innermost text has come to. mark: number of a list that its next paragraph begins with. ground: color around it.
+    fills: numbers of the colors of the cells of a row, and then of the cell that is defined. n_cells: cells of the row so far."""
 
     mark: str = ""
     row_is_defined: bool = False
     in_row: bool = False
     in_cell: bool = False
+    ground: Color | None = None
+    fills: list[int] = field(default_factory=lambda: [0])
+    n_cells: int = 0
 
 
 class _RichText:
@@ -126,7 +157,8 @@ class _RichText:
         self._data, self._codec = data, codec
         self._at = 0
         self._state = _GroupState()
-        self._stories = [_StoryState()]
+        self._colors = _colors(data)
+        self._stories = [_StoryState(ground=UNKNOWN_COLOR if b"\\viewbksp1" in data else None)]
         self._in_header_or_footer = False
         self._author = self._anchor = ""  # of the next comment
         self._groups: list[tuple[_GroupState, Callable[[], object] | None]] = []
@@ -140,6 +172,9 @@ class _RichText:
         self._collected: list[str] | None = None
         self._field = ""
         self._default_font = ""
+        self._notes = Counter[str]()
+        self._note_forms: dict[str, Callable[[int], str]] = {"footnote": str, "endnote": roman}
+        self._is_endnote = False  # whether the open note is one
         self._equation: Equation | None = None
         self._skips_next = False  # whether the next group says in another way what the one after it says
 
@@ -208,9 +243,9 @@ class _RichText:
 
         self._end = end
 
-    def _begin_story(self, end: Callable[[], object]) -> None:
-        """Read the open group as text of its own. end: ends it."""
-        self._stories.append(_StoryState())
+    def _begin_story(self, end: Callable[[], object], *, is_box: bool = False) -> None:
+        """Read the open group as text of its own. end: ends it. is_box: whether it is that of a shape, of any color."""
+        self._stories.append(_StoryState(ground=UNKNOWN_COLOR if is_box else self._stories[0].ground))
         self._writer.begin_story()
         self._state = replace(self._state, in_table=False, hidden=False, outline=_LAST_LEVEL)
 
@@ -247,6 +282,8 @@ class _RichText:
         elif is_first and (self._begins_equation(word) or self._begins_text(word)):
             pass
         elif word in _NOT_READ or (is_starred and word not in _READ):
+            if word == "pict" and not self._state.in_object:
+                self.left_out["picture"] += 1
             if self._groups and (is_first or word in ("pict", "objdata")):
                 self._skip_group()
         elif word == "u":
@@ -265,10 +302,10 @@ class _RichText:
 
     def _reset(self, word: str) -> None:
         if word == "plain":
-            state = replace(self._state, hidden=False, deleted=False, struck=False, double_struck=False, shift="")
-            self._state = replace(state, font=self._default_font)
+            state = replace(self._state, hidden=False, deleted=False, struck=False, double_struck=False, shift="", size=None)
+            self._state = replace(state, font=self._default_font, color=0, fill=0)
         else:
-            self._state = replace(self._state, in_table=False, outline=_LAST_LEVEL)
+            self._state = replace(self._state, in_table=False, outline=_LAST_LEVEL, paragraph_fill=0)
 
     def _font_word(self, word: str, number: int | None) -> None:
         if word == "f":
@@ -282,6 +319,14 @@ class _RichText:
             self._fonts[self._state.font] = ("symbol" if number == _SYMBOLS else _CODE_PAGES.get(number or 0, self._codec), "")
         elif word == "upr":
             self._skips_next = True
+        elif word == "clcbpat" or (word == "clshdng" and number):
+            self._stories[-1].fills[-1] = (number or 0) if word == "clcbpat" else _PATTERN
+        elif word == "cellx":
+            self._stories[-1].fills.append(0)
+        elif word == "ftnalt":
+            self._is_endnote = True
+        elif word in _NOTE_FORMS:
+            self._note_forms["endnote" if word.startswith("a") else "footnote"] = _NOTE_FORMS[word]
         elif word == "chpgn" and self._in_header_or_footer:
             self._write(PAGE_NUMBER)
 
@@ -293,11 +338,11 @@ class _RichText:
             self._begin_story(lambda: self._end_header_or_footer(_HEADERS_FOOTERS[word]))
         elif word == "footnote":
             self._begin_paragraph()
-            self._begin_story(self._writer.end_note)
+            self._begin_story(self._end_note)
         elif word == "annotation":
             self._begin_story(self._end_comment)
         elif word in ("shptxt", "dptxbxtext"):
-            self._begin_story(self._writer.end_box)
+            self._begin_story(self._writer.end_box, is_box=True)
         elif word == "fonttbl":
             self._in_fonts = True
             self._end = self._end_fonts
@@ -333,6 +378,12 @@ class _RichText:
     def _end_header_or_footer(self, kind: str) -> None:
         self._in_header_or_footer = False
         self._writer.add_header_or_footer(kind, self._writer.end_story())
+
+    def _end_note(self) -> None:
+        kind = "endnote" if self._is_endnote else "footnote"
+        self._is_endnote = False
+        self._notes[kind] += 1
+        self._writer.end_note(self._note_forms[kind](self._notes[kind]))
 
     def _end_comment(self) -> None:
         if text := self._writer.end_comment():
@@ -379,6 +430,7 @@ class _RichText:
 
     def _define_row(self) -> None:
         self._stories[-1].row_is_defined = True
+        self._stories[-1].fills = [0]
 
     def _open_cell(self) -> None:
         place = self._stories[-1]
@@ -386,6 +438,7 @@ class _RichText:
             self._writer.builder.begin_row()
         if not place.in_cell:
             self._writer.begin_cell()
+            place.n_cells += 1
         place.in_row = place.in_cell = True
 
     def _end_cell(self) -> None:
@@ -409,6 +462,7 @@ class _RichText:
         if place.in_row:
             self._writer.builder.end_row()
         place.in_row = place.in_cell = False
+        place.n_cells = 0
 
     # -- characters ----------------------------------------------------------------------------------------------------------
 
@@ -454,15 +508,35 @@ class _RichText:
         elif state.deleted and not self.markup.is_read:
             self.markup.leave_out(text, STRUCK)
         elif text and not self._in_fonts:
-            if not (state.hidden or text.isspace()):
+            hidden = self._is_hidden()
+            if not ((hidden and not self.markup.is_read) or text.isspace()):
                 self._begin_paragraph()
             struck = state.struck or state.double_struck or state.deleted
-            self._writer.say(text, hidden=state.hidden, struck=struck, shift=state.shift)
+            self._writer.say(text, hidden=hidden, struck=struck, shift=state.shift)
+
+    def _is_hidden(self) -> bool:
+        """Return whether a person does not see the next text."""
+        state, place = self._state, self._stories[-1]
+        color, ground = self._colors.get(state.color), None
+        if color is not None:
+            at = max(0, place.n_cells - (1 if place.in_cell else 0))
+            cell = place.fills[at] if state.in_table and at < len(place.fills) else 0
+            fills = (self._colors.get(number) for number in (state.fill, state.paragraph_fill, cell))
+            ground = next(filter(None, fills), place.ground)
+        size = None if state.size is None else state.size / 2
+        return is_hidden(Look(size, color, ground, hidden=state.hidden))
 
 
 _PROPERTIES: dict[str, Callable[[_GroupState, int | None], _GroupState]] = {
     "uc": lambda state, number: replace(state, fallback=min(max(0, 1 if number is None else number), 9)),
     "v": lambda state, number: replace(state, hidden=number != 0),
+    "fs": lambda state, number: replace(state, size=number),
+    "cf": lambda state, number: replace(state, color=number or 0),
+    **dict.fromkeys(("cb", "highlight", "chcbpat"), lambda state, number: replace(state, fill=number or 0)),
+    "chshdng": lambda state, number: replace(state, fill=_PATTERN if number else state.fill),
+    "cbpat": lambda state, number: replace(state, paragraph_fill=number or 0),
+    "shading": lambda state, number: replace(state, paragraph_fill=_PATTERN if number else state.paragraph_fill),
+    "object": lambda state, number: replace(state, in_object=True),
     "deleted": lambda state, number: replace(state, deleted=number != 0),
     "strike": lambda state, number: replace(state, struck=number != 0),
     "striked": lambda state, number: replace(state, double_struck=number != 0),

@@ -110,13 +110,14 @@ class Writer:
         self._deeper = 0  # open stories beyond _MAX_STORIES, whose text stays in the one around them
         self._headers: list[Block] = []
         self._footers: list[Block] = []
+        self._notes: list[Block] = []
         self._added: set[tuple[str, tuple[str, ...]]] = set()  # headers and footers
         self._shift = ""
 
     def blocks(self) -> list[Block]:
-        """Return all blocks: the headers, the body, the footers."""
+        """Return all blocks: the headers, the body, the footers, the notes."""
         self._finish()
-        return [*self._headers, *self._story.builder.blocks(), *self._footers]
+        return [*self._headers, *self._story.builder.blocks(), *self._footers, *self._notes]
 
     @property
     def builder(self) -> BlockBuilder:
@@ -251,13 +252,15 @@ class Writer:
     def end_box(self) -> None:
         self.add(self.end_story(is_box=True))
 
-    def end_note(self) -> None:
-        """End a note, and add it as "[TEXT]" if it is referred to; below a heading, so that it is not part of the title."""
-        text = " ".join(block.line for block in self.end_story())
-        if text and self._story.builder.level and self._story.paragraphs:
-            self._story.paragraphs[-1].after.append(Block(f"[{text}]"))
-        elif text:
-            self.say(f" [{text}]")
+    def end_note(self, label: str) -> None:
+        """End a note: "[1]" is at its place, and its text at the end of the document."""
+        self.add_note(label, self.end_story())
+        self.say(f"[{label}]")
+
+    def add_note(self, label: str, blocks: list[Block]) -> None:
+        """Add a note after the body, as "1. TEXT"."""
+        prefix = f"{label}. " if label else ""
+        self._notes += (Block(f"{prefix if not place else ''}{each.line}", group="notes") for place, each in enumerate(blocks))
 
     def add_header_or_footer(self, kind: str, blocks: list[Block]) -> None:
         """Add a header or footer, unless it was added before, as "Header: TEXT". kind: "header" or "footer"."""
