@@ -9,7 +9,8 @@ their rows stay rows.
 from __future__ import annotations
 
 from bisect import bisect
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import pairwise
 from math import inf
 from statistics import median
@@ -28,6 +29,7 @@ _ROW = 0.3  # room between the rows of a table of texts, more than between lines
 
 _FILLED = 0.75  # share of the width of its column that a line of text takes
 _TEXT = 0.5  # share of a column, by height, that is text
+_SIDE = 0.1  # share of the width of all columns that may be one, as long as nothing is in it
 _OVERLAP = 0.1  # share of a box by which it may reach into the rows above and below
 _TOGETHER = 0.8  # share of the rooms in a column that all columns have, in a table of texts
 
@@ -56,20 +58,20 @@ class _Band(NamedTuple):
 _Gaps = list[tuple[float, float]]  # left and right edge of each room without boxes, from -inf to inf
 
 
-def reading_order(boxes: Sequence[Box]) -> list[int]:
+def reading_order(boxes: Sequence[Box], *, only_columns: bool = False) -> list[int]:
     """Return the indices of the boxes in the order of reading, for text that is written from left to right.
 
-    Boxes in one row are read from the left, unless they are parts of columns. Takes O(n log n).
+    Boxes in one row are read from the left, unless they are parts of columns. only_columns: keep the given order between and in
+    columns. Takes O(n log n).
     """
-    return _ordered(boxes, list(range(len(boxes))), 0)
+    return _ordered(boxes, list(range(len(boxes))), sorted if only_columns else partial(_by_rows, boxes), 0)
 
 
-def _ordered(boxes: Sequence[Box], chosen: list[int], depth: int) -> list[int]:
-    if len(chosen) < 2:
-        return chosen
+def _ordered(boxes: Sequence[Box], chosen: list[int], by_rows: Callable[[list[int]], list[int]], depth: int) -> list[int]:
+    """Return these boxes in the order of reading. by_rows: orders boxes that are not in columns."""
+    if depth == _MAX_DEPTH or len(chosen) < 2:
+        return by_rows(chosen)
     bands = _bands(boxes, chosen)
-    if depth == _MAX_DEPTH:
-        return _by_rows(boxes, chosen)
     left, right = min(boxes[index].left for index in chosen), max(boxes[index].right for index in chosen)
     ordered: list[int] = []
     plain: list[int] = []  # no columns, since the last ones
@@ -84,11 +86,11 @@ def _ordered(boxes: Sequence[Box], chosen: list[int], depth: int) -> list[int]:
             plain += columns[0]
             continue
         # 2. Columns, or the rows of a table of texts, are ordered each for itself.
-        ordered += _by_rows(boxes, plain)
+        ordered += by_rows(plain)
         plain = []
         for part in _texts(boxes, body, columns) or columns:
-            ordered += _ordered(boxes, part, depth + 1)
-    return ordered + _by_rows(boxes, plain)
+            ordered += _ordered(boxes, part, by_rows, depth + 1)
+    return ordered + by_rows(plain)
 
 
 def _bands(boxes: Sequence[Box], chosen: Sequence[int]) -> list[_Band]:
@@ -116,7 +118,8 @@ def _runs(boxes: Sequence[Box], bands: Sequence[_Band], left: float, right: floa
         widest = max((end - start for start, end in both if -inf < start and end < inf), default=inf)
         is_edge = number in (1, len(bands) - 1)  # the row above or below may be a header or footer
         is_apart = room > _APART * line and (is_edge or room >= widest)
-        if run and (is_apart or not any(min(end, right) - max(start, left) > _GUTTER * line for start, end in both)):
+        has_room = widest < inf or any(min(end, right) - max(start, left) > _SIDE * (right - left) for start, end in both)
+        if run and (is_apart or not has_room):
             yield run, _middles(common)
             run, both = [], own
         run.append(band)

@@ -147,8 +147,50 @@ def test_pages_made_to_be_slow_to_lay_out(text: str, n_lines: int) -> None:
     cells = tuple(Cell(10.0 * place + 3, 10.0 * place + 7, text) for place in range(50))
     ragged = tuple(cell._replace(left=cell.left - place % 7 / 2) for place, cell in enumerate(cells))
     heights = tuple(1e6 - 10.0 * number for number in range(n_lines))
-    page = PageLines(("x",) * n_lines, heights, 1e6, (10.0,) * n_lines, (cells, ragged) * (n_lines // 2))
-    wide = PageLines(("x",), (1.0,), 1e6, (10.0,), (cells * 4_000,))
+    page = PageLines(("x",) * n_lines, heights, 1e6, (10.0,) * n_lines, (cells, ragged) * (n_lines // 2), heights)
+    wide = PageLines(("x",), (1.0,), 1e6, (10.0,), (cells * 4_000,), (1.0,))
     before = process_time()
     with_columns([page, wide, page])
     assert process_time() - before < 15
+
+
+# -- turned tables ------------------------------------------------------------------------------------------------------------
+
+ROWS = [
+    ["Part", "every 250 h", "every 500 h", "every 1000 h"],
+    ["Gearbox oil", "", "inspect", "change"],
+    ["Drive chain", "grease", "", "tension"],
+    ["Air filter", "", "clean", ""],
+    ["Door switches", "inspect", "", ""],
+    ["Cooling fan", "clean", "", "change"],
+]
+
+
+def turned(items: Sequence[Item], quarters: int, size: float = 10) -> bytes:
+    """Draw items on a page of 800 by 800 points that is turned against the clock."""
+    a, b = ((1, 0), (0, 1), (-1, 0), (0, -1))[quarters]
+    lines = []
+    for x, y, text in items:
+        to_x, to_y = ((x, y), (800 - y, x), (800 - x, 800 - y), (y, 800 - x))[quarters]
+        lines.append(b"BT /F1 %g Tf %g %g %g %g %g %g Tm (%b) Tj ET" % (size, a, b, -b, a, to_x, to_y, text.encode()))
+    return stream(b"\n".join(lines))
+
+
+@pytest.mark.parametrize("rotation", [0, 90, 180, 270])
+@pytest.mark.parametrize("quarters", [0, 1, 2, 3])
+def test_a_table_that_is_set_sideways_on_a_page_that_is_turned(tmp_path: Path, quarters: int, rotation: int) -> None:
+    if (90 * quarters - rotation) % 360 == 180:
+        pytest.skip("every viewer shows it upside down")
+    items = [item for number, cells in enumerate(ROWS) for item in row(700 - 16 * number, cells)]
+    data = pdf_of_contents(turned(items, quarters))
+    assert data.count(b"[0 0 612 792]") == 1
+    text = load(written(tmp_path, data.replace(b"[0 0 612 792]", b"[0 0 800 800]/Rotate %d" % rotation))).text
+    assert text.split("\n") == ["\t".join(cells).rstrip("\t") for cells in ROWS]
+
+
+def test_a_sideways_table_below_a_header_and_above_a_footer(tmp_path: Path) -> None:
+    items = [item for number, cells in enumerate(ROWS) for item in row(600 - 16 * number, cells)]
+    parts = drawn([(60, 780, "Manual of the filling line")]), turned(items, 1), drawn([(60, 20, "Page 7")])
+    content = b"\n".join(part.split(b"stream\n")[1].split(b"\nendstream")[0] for part in parts)
+    lines = load(written(tmp_path, pdf_of_contents(stream(content)))).text.split("\n")
+    assert lines == ["Manual of the filling line", *("\t".join(cells).rstrip("\t") for cells in ROWS), "Page 7"]

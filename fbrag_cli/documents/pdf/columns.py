@@ -61,7 +61,7 @@ def _on_one_baseline(page: PageLines) -> list[list[int]]:
     for index, cells in enumerate(page.cells):
         before = groups[-1][-1] if groups else None
         is_cut = before is not None and cells and page.cells[before] and cells[0].left > page.cells[before][-1].right
-        if before is not None and is_cut and abs(page.heights[index] - page.heights[before]) <= _SAME_BASELINE:
+        if before is not None and is_cut and abs(page.baselines[index] - page.baselines[before]) <= _SAME_BASELINE:
             groups[-1].append(index)
         else:
             groups.append([index])
@@ -74,6 +74,7 @@ def _chosen(page: PageLines, groups: Sequence[Sequence[int]]) -> PageLines:
         page,
         lines=tuple(" ".join(page.lines[index] for index in group) for group in groups),
         heights=tuple(page.heights[group[0]] for group in groups),
+        baselines=tuple(page.baselines[group[0]] for group in groups),
         sizes=tuple(page.sizes[group[0]] for group in groups),
         cells=tuple(tuple(cell for index in group for cell in page.cells[index]) for group in groups),
     )
@@ -92,10 +93,10 @@ def _rows_of(page: PageLines, columns: _Columns) -> tuple[dict[int, str], _Colum
             rows = _rows(page, index, columns)
         if not rows and (header := _header(page, index)) is not None:
             own = _widened(header, page.cells[index + 1 : index + 1 + _SAMPLE])
-            below = _rows(page, index + 1, own, page.heights[index], most=_SAMPLE)
+            below = _rows(page, index + 1, own, page.baselines[index], most=_SAMPLE)
             room = min(other[0] - one[1] for one, other in pairwise(header))
             if _is_table(below, len(own), is_wide=room > _WIDE * page.sizes[index]):
-                columns, rows = own, _rows(page, index + 1, own, page.heights[index])
+                columns, rows = own, _rows(page, index + 1, own, page.baselines[index])
                 rows[index] = _placed(page.cells[index], own) or {}
         for place, row in rows.items():
             texts = (" ".join(cell.text for cell in row.get(column, ())) for column in range(len(columns)))
@@ -138,13 +139,13 @@ def _widened(columns: _Columns, rows: Sequence[Sequence[Cell]]) -> _Columns:
 
 
 def _rows(page: PageLines, start: int, columns: _Columns, above: float | None = None, most: int = _MAX_LINES) -> dict[int, _Row]:
-    """Return the rows from line `start` on, of `most` lines, as long as they fit into the columns. above: height of the line
+    """Return the rows from line `start` on, of `most` lines, as long as they fit into the columns. above: baseline of the line
     before."""
     rows: dict[int, _Row] = {}
     single: dict[int, _Row] = {}  # lines of one cell, which are rows if others follow
     usual = 0.0
     for index in range(start, min(start + most, len(page.lines))):
-        gap = above - page.heights[index] if above is not None else 0.0
+        gap = above - page.baselines[index] if above is not None else 0.0
         usual = usual or gap
         row = _placed(page.cells[index], columns)
         if row is None or (above is not None and not 0 < gap <= _MAX_GAP * usual) or len(single) > _MAX_SINGLE:
@@ -153,7 +154,7 @@ def _rows(page: PageLines, start: int, columns: _Columns, above: float | None = 
         if len(row) > 1:
             rows |= single
             single = {}
-        above = page.heights[index]
+        above = page.baselines[index]
     return rows
 
 

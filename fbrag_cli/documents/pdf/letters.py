@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from ctypes import byref, c_double
 from functools import cached_property
-from math import cos, hypot, nan
+from math import hypot, inf, nan, pi
 from typing import TYPE_CHECKING, Any
 
 from pypdfium2 import raw
 
 from fbrag_cli.documents.decoding.encoding import without_surrogates
 from fbrag_cli.documents.pdf.hidden_text import address
-from fbrag_cli.documents.pdf.page_text import SOFT_HYPHEN, Cell, PageLines
+from fbrag_cli.documents.pdf.page_layout import in_order
+from fbrag_cli.documents.pdf.page_text import SOFT_HYPHEN, Cell, Line, PageLines
 
 if TYPE_CHECKING:
     from pypdfium2 import PdfTextPage
 
 _MAX_CHARACTERS = 5_000_000
-_UPRIGHT = 0.9995  # cosine of the angle of a letter
+_STRAIGHT = 0.03  # radians, by which a letter may be turned
 _WIDE = 0.55  # width of a letter, in sizes of its font, from which on a line may have gaps
 _GAP = 1.0  # between two cells, in sizes of the font
 _SMALLER = 0.85  # size of a raised or lowered piece, in sizes of what it follows
@@ -76,25 +78,36 @@ class Letters:
         whole = {position for position in signs if text[position] in "\r\n"}
         text = "".join(" " if position in whole else letter for position, letter in enumerate(text)) if whole else text
         ends = letter_ends(text)
-        lines, heights, sizes, cells = [], [], [], []
-        for begin, end in ends:
-            line = _clean("".join(letters[begin : end + 1]))
-            upright = cos(raw.FPDFText_GetCharAngle(self._page, self._index(begin))) > _UPRIGHT
+        turns = [self._turn(begin) for begin, _ in ends]
+        # Most lines have one direction: in a table that is set sideways another than the page.
+        usual = Counter(turns).most_common(1)[0][0] if turns else 0
+        lines = []
+        for (begin, end), turn in zip(ends, turns, strict=True):
             middle = next(at for at in range((begin + end) // 2, end + 1) if not text[at].isspace())
-            size = self._size(middle)
-            lines.append(line)
-            heights.append(self.origin(begin)[1] - lower if upright else nan)
-            sizes.append(size)
-            cells.append(tuple(self._cells(text, letters, begin, end, size)) if upright else ())
-        return PageLines(tuple(lines), tuple(heights), sizes=tuple(sizes), cells=tuple(cells))
+            size, height = self._size(middle), self.origin(begin)[1] - lower if turn == 0 else nan
+            baseline, last = (self._baseline(at, turn) if turn == usual else nan for at in (begin, end))
+            # Of vertical writing each letter has another baseline.
+            cells = tuple(self._cells(text, letters, begin, end, size, turn)) if abs(last - baseline) <= size else ()
+            lines.append(Line(_clean("".join(letters[begin : end + 1])), height, size, cells, baseline if cells else nan))
+        return PageLines.of(in_order(lines))
 
     def _index(self, position: int) -> int:
         return int(raw.FPDFText_GetCharIndexFromTextIndex(self._page, position))
 
-    def _sides(self, position: int) -> tuple[float, float]:
-        """Return the left and right edge of a letter."""
+    def _turn(self, position: int) -> int | None:
+        """Return by how many quarters, against the clock, a letter is turned; None if it is turned by another angle."""
+        quarters = -raw.FPDFText_GetCharAngle(self._page, self._index(position)) / (pi / 2)
+        return round(quarters) % 4 if abs(quarters - round(quarters)) * (pi / 2) < _STRAIGHT else None
+
+    def _baseline(self, position: int, turn: int | None) -> float:
+        """Return how far above zero a letter's baseline is in the direction of its line."""
+        x, y = self.origin(position)
+        return nan if turn is None else (y, -x, -y, x)[turn]
+
+    def _sides(self, position: int, turn: int | None = 0) -> tuple[float, float]:
+        """Return the left and right edge of a letter in the direction of its line."""
         raw.FPDFText_GetCharBox(self._page, self._index(position), *self._to_numbers)
-        return self._numbers[0].value, self._numbers[1].value
+        return _along(turn, *(number.value for number in self._numbers))
 
     def _size(self, position: int) -> float:
         """Return the size of a letter's font, as it is drawn."""
@@ -102,18 +115,33 @@ class Letters:
         raw.FPDFText_GetMatrix(self._page, index, byref(matrix))
         return float(raw.FPDFText_GetFontSize(self._page, index) * hypot(matrix.c, matrix.d))
 
-    def _cells(self, text: str, letters: Any, begin: int, end: int, size: float) -> Iterator[Cell]:
+    def _cells(self, text: str, letters: Any, begin: int, end: int, size: float, turn: int | None) -> Iterator[Cell]:
         """Yield the parts of a line between which there is more room than between words."""
-        left, right = self._sides(begin)[0], self._sides(end)[1]
+        left, right = self._sides(begin, turn)[0], self._sides(end, turn)[1]
         start = begin
-        if right - left > _WIDE * size * (end - begin + 1):
+        if right - left > _WIDE * size * (end - begin + 1) or self._has_gap(begin, end, _GAP * size, turn):
             for space in re.finditer(r"\s+", text[begin:end]):
                 before, after = begin + space.start() - 1, begin + space.end()
-                (_, near), (far, _) = self._sides(before), self._sides(after)
+                (_, near), (far, _) = self._sides(before, turn), self._sides(after, turn)
                 if far - near > _GAP * size:
                     yield Cell(left, near, _clean("".join(letters[start : before + 1])))
                     start, left = after, far
         yield Cell(left, right, _clean("".join(letters[start : end + 1])))
+
+    def _has_gap(self, begin: int, end: int, least: float, turn: int | None) -> bool:
+        """Return whether there is so much room between two text objects of a line."""
+        first = self._index(begin)
+        n_objects = raw.FPDFText_CountRects(self._page, first, self._index(end) - first + 1)
+        near = inf
+        for number in range(n_objects if n_objects > 1 else 0):
+            left, top, right, bottom = self._to_numbers
+            raw.FPDFText_GetRect(self._page, number, left, top, right, bottom)
+            x, y, to_x, to_y = (number.value for number in self._numbers)
+            far, end_of_object = _along(turn, x, to_x, to_y, y)
+            if far - near > least:
+                return True
+            near = end_of_object
+        return False
 
     def _signs(self, text: str) -> dict[int, str]:
         """Return what to write for digits that are raised or lowered, and for what PDFium adds around them, by position.
@@ -143,6 +171,11 @@ class Letters:
                 if abs(y - baseline) < _RISE * size and abs(room) <= _TOUCHING * size:
                     signs |= {end: "", end + 1: " " if room > _SPACE * size else ""}
         return signs
+
+
+def _along(turn: int | None, left: float, right: float, lower: float, upper: float) -> tuple[float, float]:
+    """Return where a box begins and ends in the direction of a line. turn: as of `Letters._turn`."""
+    return ((left, right), (lower, upper), (-right, -left), (-upper, -lower))[turn or 0]
 
 
 def letter_ends(text: str) -> list[tuple[int, int]]:

@@ -29,15 +29,28 @@ class Cell(NamedTuple):
     text: str
 
 
+class Line(NamedTuple):
+    """A line of a page. height: of its baseline above the page's lower edge; nan if it is not upright. size: of its font.
+
+    cells: its parts; none if its direction is not that of most lines. Their edges, and baseline, are measured in that direction:
+    in a table that is set sideways, as if the page were turned. All in points.
+    """
+
+    text: str
+    height: float
+    size: float
+    cells: tuple[Cell, ...]
+    baseline: float
+
+
 @dataclass(frozen=True, slots=True)
 class PageLines:
     """The lines of a page in reading order, without line ends, and without blank lines.
 
     heights: distance of each line's baseline above the page's lower edge, in points; nan if it is unknown or the text is not
-    upright. height: height of the page, in points. sizes: size of each line's font, in points. cells: the parts of each line, one
-    if it has no gaps, none if it is not upright. Both are empty if they are unknown. cut: whether text that lies outside of the
-    page was left out. hidden: whether text that the page does not show was left out. unseen: whether most of its text is hidden,
-    and was read.
+    upright. height: height of the page, in points. sizes, cells, baselines: as in `Line`; empty if they are unknown. cut:
+    whether text that lies outside of the page was left out. hidden: whether text that the page does not show was left out.
+    unseen: whether most of its text is hidden, and was read.
     """
 
     lines: tuple[str, ...] = ()
@@ -45,9 +58,15 @@ class PageLines:
     height: float = 0.0
     sizes: tuple[float, ...] = ()
     cells: tuple[tuple[Cell, ...], ...] = ()
+    baselines: tuple[float, ...] = ()
     cut: bool = False
     hidden: bool = False
     unseen: bool = False
+
+    @classmethod
+    def of(cls, lines: Sequence[Line]) -> PageLines:
+        texts, heights, sizes, cells, baselines = zip(*lines, strict=True) if lines else ((),) * 5
+        return cls(texts, heights, sizes=sizes, cells=cells, baselines=baselines)
 
 
 def rejoin_words(pages: Sequence[str], apart: Collection[int] = ()) -> list[str]:
