@@ -11,7 +11,6 @@ import re
 import zipfile
 import zlib
 from collections.abc import Callable, Mapping
-from io import BytesIO
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fbrag_cli.documents.source import Source
@@ -118,16 +117,6 @@ class Archive:
 def resolved(folder: str, path: str) -> str:
     """Return the name in the zip of what `path` refers to in a folder of it."""
     return posixpath.normpath(posixpath.join("/", folder, path)).lstrip("/")
-
-
-def packed(parts: Mapping[str, bytes]) -> BytesIO:
-    """Return the parts as a new zip, whose sizes are true: for libraries that unpack it without a limit."""
-    package = BytesIO()
-    with zipfile.ZipFile(package, "w", zipfile.ZIP_STORED) as archive:
-        for name, data in parts.items():
-            archive.writestr(zipfile.ZipInfo(name), data)
-    package.seek(0)
-    return package
 
 
 # -- XML ------------------------------------------------------------------------------------------------------------------------

@@ -1,83 +1,613 @@
-"""Read a workbook (Excel, OpenDocument) through calamine: sheets are the sections, a row is a line, of values not formulas."""
+"""Read a workbook (Excel, OpenDocument): sheets are the sections, a row is a line, cells are read as they are displayed."""
 
 from __future__ import annotations
 
-import re
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from datetime import date, datetime, time, timedelta
-from functools import partial, reduce
+from dataclasses import dataclass, field, replace
+from functools import lru_cache, partial, reduce
 from io import BytesIO
-from itertools import chain
 from struct import unpack_from
 from typing import TYPE_CHECKING
 
-from fbrag_cli.documents.document import Extracted
+from fbrag_cli.documents.document import HIDDEN, Extracted
 from fbrag_cli.documents.format_detection import OLE, workbook_head
+from fbrag_cli.documents.hidden import WHITE, Color, Look, is_hidden, parse_color
 from fbrag_cli.documents.readers.blocks import Block, MarkupText, extracted
+from fbrag_cli.documents.readers.cell_formats import BUILT_IN, shown, shown_text, written
 from fbrag_cli.documents.readers.drawing import comments_of, names_of_authors, parts_named, read_drawing
 from fbrag_cli.documents.readers.odt import refuse_encrypted
-from fbrag_cli.documents.readers.package import MAX_UNPACKED, Archive, Relation, packed, refuse_entities
-from fbrag_cli.documents.readers.package import number as parsed
+from fbrag_cli.documents.readers.package import MAX_UNPACKED, Archive, Relation, feed, number
 from fbrag_cli.documents.source import Source
 from fbrag_cli.errors import FbragError
-from fbrag_cli.text.printable import one_line
+from fbrag_cli.text.printable import one_line, plural
 
 if TYPE_CHECKING:
-    from python_calamine import CalamineWorkbook
+    from lxml.etree import _Element
 
 _XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 _ODS = "application/vnd.oasis.opendocument.spreadsheet"
 _XLS = "application/vnd.ms-excel"
-_WITHOUT_CELLS = ("xl/charts", "xl/drawings", "xl/externalLinks", "xl/media", "xl/pivot", "customXml/", "Object ", "Pictures/")
 _WORKBOOK = "xl/workbook.xml"
-_SHEETS = "xl/worksheets/"
-_CELL = re.compile(rb"<c((?:\s(?!t=)[^<>]*?)?(?: t=\"n\")?[^<>]*?)>\s*<v>([^<]*)</v>")
-_MAX_SHEET = 500_000_000  # bytes of its values
-_VALUE = 24  # bytes of one in calamine
-_GAP = re.compile(rb">\s+(?=</?(?:table|office):)")
-_FORMAT = re.compile(rb'<numFmt [^<>]*?formatCode="([^"]*)"[^<>]*>')
-_NUMBER = re.compile(rb'numFmtId="(\d+)"')
-_LITERAL = re.compile(rb"&quot;.*?&quot;|[\\\\_*].", re.DOTALL)  # of a format: quoted, escaped, or as wide as a sign
-_STYLE = re.compile(rb"<xf\b[^<>]*>")
-_SHARE = re.compile(rb'office:value-type="percentage"([^<>]*?)office:value="([^"]*)"')
-# What lies on the sheets of OpenDocument, which calamine does not give.
+# What lies on the sheets of OpenDocument and is not read.
 _NOT_READ = {b"<draw:object ": "embedded object", b"<draw:text-box": "text frame", b"<office:annotation ": "comment"}
-_SHARED = re.compile(rb't="s"[^<>]*>\s*<v>(\d{1,9})<')
-_FAR = re.compile(rb'r="(?:[A-Z]{3}\d|[A-Z]{2}\d{5})')
-_FILLED = re.compile(rb'<c [^<>]*?r="([A-Z]{1,3})(\d{1,12})"[^<>]*(?<!/)>(?!</c>)')
+_NOT_READ[b"<draw:image "] = "picture"
 _FILEPASS = 0x2F
-_MAX_ROWS = 1 << 20  # of a sheet; a number beyond that is a lie, and calamine would count up to it
-_ROWS_MERGED = re.compile(rb'number-rows-spanned="(?!1")')
-_COVERED = "{*}covered-table-cell"
-_Range = tuple[tuple[int, int], tuple[int, int]]
+_MAX_ROWS = 1 << 20  # of a sheet
+_MAX_COLUMNS = 1 << 14
 _LONGEST_MERGED = 300  # characters of a cell that is repeated in each of its rows
-_HALF_SECOND = timedelta(milliseconds=500)
-_EXACT_INTEGERS = 2**53  # below, a float holds every integer
+_MAX_MERGED = 1_000_000  # characters that are repeated so
+_TRUE = ("1", "true")
+_INDEXED = {
+    "0": "000000",
+    "1": "FFFFFF",
+    "8": "000000",
+    "9": "FFFFFF",
+    "65": "FFFFFF",
+}  # colors by number; only white matters
+_THEME = ("lt1", "dk1", "lt2", "dk2", "accent1", "accent2", "accent3", "accent4", "accent5", "accent6", "hlink", "folHlink")
+
+_Range = tuple[int, int, int, int]  # first row and column, last row and column; from 0
 
 
 def read_spreadsheet(source: Source, codec: str | None = None, markup: bool = False) -> Extracted:
     """Read a workbook: of each sheet its name as a heading, its rows, cells separated by tabs, and the text of its drawings.
 
-    Empty rows are one empty line. Hidden sheets are left out. codec: not used. Raises FbragError doc_unreadable: damaged,
-    encrypted, a bomb.
-    Memory follows the corners of a sheet's used area, so that a hostile file ends the process: read it in one with limits.
+    Values are written in the formats of their cells; in a workbook of before 2007, whose formats are not read, as they are. Empty
+    rows are one empty line. What is hidden is left out without `markup`. codec: not used. Raises FbragError doc_unreadable:
+    damaged, encrypted, a bomb. Damage to a workbook of before 2007 can end the process: read it in one with limits.
     """
-    from python_calamine import PasswordError
+    reading = _Reading(source, MarkupText(markup))
+    if source.data.startswith(OLE):
+        return reading.extracted(_of_xls(reading), _XLS)
+    archive = Archive(source, "a spreadsheet") if source.data.startswith(b"PK") else None
+    if archive is None or "content.xml" in archive:
+        return reading.extracted(_of_ods(reading, archive), _ODS)
+    return reading.extracted(_of_xlsx(reading, archive), _XLSX)
 
+
+@dataclass
+class _Sheet:
+    """A sheet. name: "" for none. rows: by their number, the text of each cell by its column; a hidden row is empty. merged: the
+    cells that are merged over several rows. linked: relations of its part. hidden_columns: those that take no room."""
+
+    name: str = ""
+    rows: dict[int, dict[int, str]] = field(default_factory=dict)
+    merged: list[_Range] = field(default_factory=list)
+    linked: list[Relation] = field(default_factory=list)
+    hidden_columns: set[int] = field(default_factory=set)
+
+
+class _Reading:
+    """One reading of a workbook, and what is counted meanwhile. n_formulas: number of those that have no value."""
+
+    def __init__(self, source: Source, markup: MarkupText) -> None:
+        self.source, self.markup = source, markup
+        self.left_out = Counter[str]()
+        self.comments: list[str] = []
+        self.n_formulas = 0
+        self._length = 0  # of the text, in characters
+
+    def extracted(self, blocks: Iterator[Block], media_type: str) -> Extracted:
+        found = extracted([*blocks], media_type, self.left_out, self.markup, self.comments)
+        if self.n_formulas:
+            formulas = f"{plural(self.n_formulas, 'formula')} without a value (open and save the file in a spreadsheet program)"
+            found = replace(found, left_out=(*found.left_out, formulas))
+        return found
+
+    def count(self, n: int) -> None:
+        """Count characters of text. Raises FbragError doc_unreadable for too many."""
+        self._length += n
+        if self._length > MAX_UNPACKED:
+            reason = f"{self.source.name} is too large: a spreadsheet of more than {MAX_UNPACKED // 1_000_000} MB of text"
+            raise FbragError("doc_unreadable", reason, "name a text version of it (csv), or its parts", document=self.source.path)
+
+    def leaves_out(self, kind: str, n: int = 1) -> bool:
+        """Return whether something hidden is not read, and count it. kind: "hidden sheet", for one."""
+        if not self.markup.is_read:
+            self.markup.left_out[kind] += n
+        return not self.markup.is_read
+
+    def blocks(self, sheet: _Sheet, at: int, drawings: Iterable[Block] = ()) -> Iterator[Block]:
+        """Yield the name of a sheet that has text, its rows, and the text of its drawings. at: its place, from 0."""
+        rows = [*self._lines(sheet), *drawings]
+        if rows:
+            yield Block(" ".join(sheet.name.split()) or f"Sheet {at + 1}", level=1)
+            yield from rows
+
+    def _lines(self, sheet: _Sheet) -> Iterator[Block]:
+        _fill(sheet)
+        hidden = sorted(sheet.hidden_columns)
+        used = {column for row in sheet.rows.values() for column in row}
+        places = {column: column - bisect_left(hidden, column) for column in used}
+        first, before, n_empty = min(places.values(), default=0), 0, 0
+        for at in sorted(sheet.rows):
+            n_empty += at > before + 1
+            before = at
+            row = {places[column]: text for column, text in sheet.rows[at].items()}
+            last = max(row, default=first - 1)
+            self.count(last - first)  # tabs
+            if row:
+                yield Block("\t".join([row.get(place, "") for place in range(first, last + 1)]), group=f"rows {n_empty}")
+
+
+def _fill(sheet: _Sheet) -> None:
+    """Give each cell that one above is merged over the text of that one; but not of a long one, and not in an empty row."""
+    numbers = sorted(sheet.rows)
+    n_filled = 0  # characters
+    for top, left, bottom, _ in sheet.merged:
+        said = sheet.rows.get(top, {}).get(left, "")
+        if not 0 < len(said) <= _LONGEST_MERGED:
+            continue
+        for at in numbers[bisect_left(numbers, top + 1) : bisect_left(numbers, bottom + 1)]:
+            n_filled += len(said)
+            if sheet.rows[at] and n_filled <= _MAX_MERGED:
+                sheet.rows[at].setdefault(left, said)
+
+
+# -- Excel, from 2007 on -------------------------------------------------------------------------------------------------------
+
+
+def _of_xlsx(reading: _Reading, archive: Archive) -> Iterator[Block]:
+    refuse_encrypted(reading.source, archive)
+    linked = archive.relations(_WORKBOOK)
+    parts = {each.kind: each.target for each in reversed(linked) if each.target in archive}
+    workbook = archive.tree(_WORKBOOK)
+    strings = _Strings()
+    if "sharedStrings" in parts:
+        archive.feed(parts["sharedStrings"], strings)
+    theme = archive.tree(parts["theme"]) if "theme" in parts else None
+    styles = _styles(archive.tree(parts["styles"]), _theme_colors(theme)) if "styles" in parts else {}
+    from_1904 = any(each.get("date1904") in _TRUE for each in workbook.iter("{*}workbookPr"))
+    authors = names_of_authors(archive, linked)
+    targets = parts_named(archive, _WORKBOOK, "{*}sheet", linked)
+    if not targets:
+        raise archive.damaged("it has no sheets")
+    for at, (element, target) in enumerate(zip(workbook.iter("{*}sheet"), targets, strict=True)):
+        is_sheet_hidden = element.get("state", "visible") != "visible"
+        if (is_sheet_hidden and reading.leaves_out("hidden sheet")) or target not in archive:
+            continue
+        cells = _Cells(reading, strings.found, styles, from_1904)
+        cells.sheet.name, cells.sheet.linked = element.get("name", ""), archive.relations(target)
+        archive.feed(target, cells)
+        cells.finish([each.get("ref", "") for each in _tables_on(archive, cells.sheet.linked)])
+        drawings = _drawings(reading, archive, cells.sheet.linked)
+        yield from reading.blocks(cells.sheet, at, drawings)
+        reading.comments += comments_of(archive, cells.sheet.linked, " ".join(cells.sheet.name.split()), authors)
+
+
+def _tables_on(archive: Archive, linked: Iterable[Relation]) -> Iterator[_Element]:
+    return (archive.tree(each.target) for each in linked if each.kind == "table" and each.target in archive)
+
+
+def _drawings(reading: _Reading, archive: Archive, linked: Iterable[Relation]) -> Iterator[Block]:
+    """Yield the text boxes, charts and diagrams that lie on a sheet. linked: its relations."""
+    for each in linked:
+        if each.kind == "drawing" and each.target in archive:
+            inside = archive.relations(each.target)
+            yield from read_drawing(archive, each.target, inside, reading.left_out, reading.markup).builder.blocks()
+
+
+@dataclass(frozen=True)
+class _Style:
+    """A style of cells. code: its format. is_white: whether its text cannot be seen, unless the cell has another ground than its
+    own."""
+
+    code: str = "General"
+    is_white: bool = False
+
+
+_PLAIN = _Style()
+
+
+def _styles(root: _Element, theme: dict[str, str]) -> dict[str, _Style]:
+    """Return the styles of cells by the numbers that cells give them."""
+    codes = {each.get("numFmtId"): each.get("formatCode", "") for each in root.iter("{*}numFmt")}
+    fonts = [each for group in root.iterchildren("{*}fonts") for each in group]
+    fills = [each for group in root.iterchildren("{*}fills") for each in group]
+    found = []
+    for each in (each for group in root.iterchildren("{*}cellXfs") for each in group):
+        identity = each.get("numFmtId", "0")
+        code = codes.get(identity) or BUILT_IN.get(number(identity), "General")
+        font, fill = (_chosen(group, each.get(name, "0")) for group, name in ((fonts, "fontId"), (fills, "fillId")))
+        pattern = None if fill is None else fill.find("{*}patternFill")
+        kind = "none" if fill is None or (pattern is not None and not pattern.get("patternType")) else "gradient"
+        kind = pattern.get("patternType", kind) if pattern is not None else kind
+        ground = _color(pattern.find("{*}fgColor"), theme) if pattern is not None and kind == "solid" else None
+        size = font.find("{*}sz") if font is not None else None
+        look = Look(
+            size=float(number(size.get("val", "11").partition(".")[0], 11)) if size is not None else None,
+            color=_color(font.find("{*}color"), theme) if font is not None else None,
+            ground=ground,
+            on_picture=kind != "none" and ground is None,
+        )
+        found.append(_Style(code, is_hidden(look)))
+    return {str(at): style for at, style in enumerate(found)}
+
+
+def _chosen(group: list[_Element], at: str) -> _Element | None:
+    return group[number(at)] if number(at) < len(group) else None
+
+
+def _theme_colors(theme: _Element | None) -> dict[str, str]:
+    """Return the colors of a theme by the numbers that styles give them."""
+    schemes = theme.iter("{*}clrScheme") if theme is not None else ()
+    colors = {each.tag.rpartition("}")[2]: each[0] for scheme in schemes for each in scheme if len(each)}
+    default = {"lt1": "FFFFFF", "dk1": "000000"}
+    named = {name: each.get("lastClr") or each.get("val", "") for name, each in colors.items()}
+    return {str(at): (default | named).get(name, "") for at, name in enumerate(_THEME)}
+
+
+def _color(element: _Element | None, theme: dict[str, str]) -> Color | None:
+    """Return a color of a style; None for an unknown one."""
+    if element is None or element.get("auto") in _TRUE:
+        return None
+    text = element.get("rgb", "")[-6:] or theme.get(element.get("theme", ""), "") or _INDEXED.get(element.get("indexed", ""), "")
+    color = parse_color(text)
+    try:
+        tint = float(element.get("tint", "0"))
+    except ValueError:
+        tint = 0.0
+    if color is None or not tint:
+        return color
+    return Color(*(min(255, max(0, round(level + (255 - level) * tint if tint > 0 else level * (1 + tint)))) for level in color))
+
+
+class _Strings:
+    """The target of lxml's parser for the strings that cells share. Readings of Chinese characters are left out."""
+
+    def __init__(self) -> None:
+        self.found: list[str] = []
+        self._parts: list[str] = []
+        self._is_text, self._depth = False, 0
+
+    def start(self, tag: str, attributes: dict[str, str]) -> None:
+        name = tag.rpartition("}")[2]
+        self._depth += name == "rPh"
+        self._is_text = name == "t" and not self._depth
+
+    def data(self, data: str) -> None:
+        if self._is_text:
+            self._parts.append(data)
+
+    def end(self, tag: str) -> None:
+        name = tag.rpartition("}")[2]
+        self._is_text = False
+        self._depth -= name == "rPh"
+        if name == "si":
+            self.found.append(" ".join("".join(self._parts).split()))
+            self._parts = []
+
+    def close(self) -> None:
+        pass
+
+
+class _Cells(_Strings):
+    """The target of lxml's parser for a sheet."""
+
+    def __init__(self, reading: _Reading, strings: list[str], styles: dict[str, _Style], from_1904: bool) -> None:
+        super().__init__()
+        self.sheet = _Sheet()
+        self._reading, self._strings, self._styles, self._from_1904 = reading, strings, styles, from_1904
+        self._row, self._column = -1, -1
+        self._row_is_hidden = False
+        self._cell: dict[str, str] = {}
+        self._has_formula = False
+        self._n_said = 0  # characters since the row before
+        self._white: list[tuple[int, int, str]] = []  # cells whose text cannot be seen if nothing else colors their ground
+        self._colored: list[str] = []  # ranges that may have another ground
+
+    def start(self, tag: str, attributes: dict[str, str]) -> None:
+        name = tag[tag.rfind("}") + 1 :]
+        self._is_text = name in ("v", "t") and not self._depth
+        match name:
+            case "v":
+                pass
+            case "c":
+                letters = attributes.get("r", "").rstrip("0123456789")
+                self._column = _column(letters) if letters else self._column + 1
+                self._cell, self._parts, self._has_formula = attributes, [], False
+            case "row":
+                self._reading.count(self._n_said)
+                self._n_said = 0
+                self._row = number(attributes.get("r", ""), self._row + 2) - 1
+                self._column = -1
+                self._row_is_hidden = attributes.get("hidden") in _TRUE and self._reading.leaves_out("hidden row")
+                if self._row_is_hidden:
+                    self.sheet.rows[self._row] = {}
+            case "col" if attributes.get("hidden") in _TRUE:
+                first, last = (number(attributes.get(key, ""), 1, _MAX_COLUMNS) for key in ("min", "max"))
+                if self._reading.leaves_out("hidden column", max(0, last - first + 1)):
+                    self.sheet.hidden_columns |= {*range(first - 1, last)}
+            case "f":
+                self._has_formula = True
+            case "mergeCell" if span := _range(attributes.get("ref", "")):
+                self.sheet.merged.append(span)
+            case "conditionalFormatting":
+                self._colored += attributes.get("sqref", "").split()
+            case "rPh":
+                self._depth += 1
+
+    def end(self, tag: str) -> None:
+        name = tag[tag.rfind("}") + 1 :]
+        self._is_text = False
+        if name == "c" and not self._row_is_hidden and self._column not in self.sheet.hidden_columns:
+            self._add("".join(self._parts))
+        elif name == "rPh":
+            self._depth -= 1
+
+    def _add(self, value: str) -> None:
+        kind, style = self._cell.get("t", "n"), self._styles.get(self._cell.get("s", "0"), _PLAIN)
+        text = self._shown(value, kind, style.code)
+        if style.is_white or (not text and value.strip(" 0.") and kind == "n"):  # its format hides a number
+            text = text or value
+            self._white.append((self._row, self._column, text))
+        if text:
+            self._n_said += len(text)
+            self.sheet.rows.setdefault(self._row, {})[self._column] = text
+        elif self._has_formula and not value and kind != "str":
+            self._reading.n_formulas += 1
+
+    def _shown(self, value: str, kind: str, code: str) -> str:
+        """Return a value as its cell shows it."""
+        match kind:
+            case "n" if value:
+                with suppress(ValueError):
+                    return shown(float(value), code, from_1904=self._from_1904)
+            case "s":
+                at = number(value.strip(), -1)
+                value = self._strings[at] if 0 <= at < len(self._strings) else ""
+            case "b":
+                return {"1": "TRUE", "0": "FALSE"}.get(value.strip(), value)
+            case "d":
+                value = value.replace("T00:00:00", "").replace("T", " ")
+        value = " ".join(value.split())
+        return shown_text(value, code) if value and code not in ("General", "@") else value
+
+    def finish(self, tables: Iterable[str]) -> None:
+        """Leave out the cells that cannot be seen. tables: ranges of tables, whose styles may color their ground."""
+        colored = [*filter(None, map(_range, (*tables, *self._colored)))]
+        for row, column, text in self._white:
+            if any(top <= row <= bottom and left <= column <= right for top, left, bottom, right in colored):
+                continue
+            if not self._reading.markup.read(text, HIDDEN).strip():
+                del self.sheet.rows[row][column]
+
+
+@lru_cache(maxsize=_MAX_COLUMNS)
+def _column(letters: str) -> int:
+    """Return the number of a column, from 0: 27 for AB."""
+    return min(reduce(lambda count, letter: 26 * count + ord(letter) - 64, letters[-4:].upper(), 0) - 1, _MAX_COLUMNS)
+
+
+def _range(reference: str) -> _Range | None:
+    """Return the range that "B4:C9" names; None for no range."""
+    corners = reference.replace("$", "").split(":")
+    cells = []
+    for corner in (corners[0], corners[-1]):
+        letters = corner.rstrip("0123456789")
+        if not letters.isascii() or not letters.isalpha() or letters == corner:
+            return None
+        cells += [number(corner[len(letters) :], 1) - 1, _column(letters)]
+    return cells[0], cells[1], cells[2], cells[3]
+
+
+# -- OpenDocument --------------------------------------------------------------------------------------------------------------
+
+
+def _of_ods(reading: _Reading, archive: Archive | None) -> Iterator[Block]:
+    """Read a package, or without one the file as a whole, which is XML."""
+    target = _OpenSheets(reading)
+    if archive is None:
+        content = reading.source.data
+        feed(content, target, partial(reading.source.damaged, "a spreadsheet"))
+    else:
+        refuse_encrypted(reading.source, archive)
+        if "styles.xml" in archive:
+            archive.feed("styles.xml", target)
+        content = archive.read("content.xml")
+        feed(content, target, archive.damaged)
+    for mark, name in _NOT_READ.items():
+        if count := content.count(mark):
+            reading.left_out[name] += count
+    for at, sheet in enumerate(target.sheets):
+        yield from reading.blocks(sheet, at)
+
+
+@dataclass
+class _OpenStyle:
+    """A style of OpenDocument. parent: its name. hides: whether a sheet with it is hidden. is_varied: whether a condition may
+    change it."""
+
+    parent: str = ""
+    color: Color | None = None
+    ground: Color | None = None
+    hides: bool = False
+    is_varied: bool = False
+
+
+class _OpenSheets:
+    """The target of lxml's parser for a workbook of OpenDocument, and for its styles."""
+
+    def __init__(self, reading: _Reading) -> None:
+        self.sheets: list[_Sheet] = []
+        self._reading = reading
+        self._styles: dict[str, _OpenStyle] = {}
+        self._style = _OpenStyle()
+        self._sheet: _Sheet | None = None  # the open one, unless it is hidden
+        self._row = self._column = self._n_columns = 0
+        self._n_rows = 1  # in which the open row is repeated
+        self._row_is_hidden = False
+        self._cells: dict[int, str] = {}
+        self._styles_of_columns: dict[int, str] = {}
+        self._cell: dict[str, str] | None = None
+        self._parts: list[str] = []
+        self._depth = 0  # of elements in a cell whose text is not that of the cell
+        self._n_paragraphs = self._open_paragraphs = 0
+
+    def start(self, tag: str, attributes: dict[str, str]) -> None:
+        name = tag.rpartition("}")[2]
+        if self._depth or (self._cell is not None and name in ("annotation", "frame", "custom-shape", "g", "ruby-text")):
+            self._depth += 1
+            return
+        given = {key.rpartition("}")[2]: value for key, value in attributes.items()}
+        match name:
+            case "table" if self._cell is None:
+                self._begin_sheet(given)
+            case "table-column":
+                self._begin_column(given)
+            case "table-row" if self._cell is None:
+                self._begin_row(given)
+            case "table-cell" | "covered-table-cell":
+                self._cell, self._parts, self._n_paragraphs = given, [], 0
+            case "p" | "h" if self._cell is not None:
+                self._parts.append(" ")
+                self._n_paragraphs += 1
+                self._open_paragraphs += 1
+            case "s" | "tab" | "line-break":
+                self._parts.append(" ")
+            case _:
+                self._read_style(name, given)
+
+    def data(self, data: str) -> None:
+        if self._open_paragraphs and not self._depth:
+            self._parts.append(data)
+
+    def end(self, tag: str) -> None:
+        if self._depth:
+            self._depth -= 1
+            return
+        match tag.rpartition("}")[2]:
+            case "table" if self._cell is None:
+                self._sheet = None
+            case "table-row" if self._cell is None and self._sheet is not None:
+                if self._cells or self._row_is_hidden:
+                    rows = range(self._row, self._row + min(self._n_rows, _MAX_ROWS))
+                    self._reading.count(sum(map(len, self._cells.values())) * len(rows))
+                    self._sheet.rows |= {at: dict(self._cells) for at in (rows if self._cells else rows[:1])}
+                self._row += self._n_rows
+            case "table-cell" | "covered-table-cell" if self._cell is not None:
+                self._end_cell(self._cell)
+                self._cell = None
+            case "p" | "h" if self._open_paragraphs:
+                self._open_paragraphs -= 1
+
+    def close(self) -> None:
+        pass
+
+    def _read_style(self, name: str, given: dict[str, str]) -> None:
+        match name:
+            case "style":
+                self._style = self._styles[given.get("name", "")] = _OpenStyle(given.get("parent-style-name", ""))
+            case "map":
+                self._style.is_varied = True
+            case "table-properties":
+                self._style.hides = given.get("display") == "false"
+            case "table-cell-properties":
+                self._style.ground = parse_color(given.get("background-color", ""))
+            case "text-properties":
+                self._style.color = parse_color(given.get("color", ""))
+
+    def _begin_column(self, given: dict[str, str]) -> None:
+        first = self._n_columns
+        self._n_columns = min(first + number(given.get("number-columns-repeated", ""), 1), _MAX_COLUMNS)
+        columns = range(first, self._n_columns)
+        self._styles_of_columns |= dict.fromkeys(columns, given.get("default-cell-style-name", ""))
+        if self._sheet is not None and _is_collapsed(given) and self._reading.leaves_out("hidden column", len(columns)):
+            self._sheet.hidden_columns |= {*columns}
+
+    def _begin_sheet(self, given: dict[str, str]) -> None:
+        style = self._styles.get(given.get("style-name", ""), _OpenStyle())
+        self._row = self._n_columns = 0
+        self._styles_of_columns = {}
+        self._sheet = None
+        if not style.hides or not self._reading.leaves_out("hidden sheet"):
+            self._sheet = _Sheet(given.get("name", ""))
+            self.sheets.append(self._sheet)
+
+    def _begin_row(self, given: dict[str, str]) -> None:
+        self._n_rows = number(given.get("number-rows-repeated", ""), 1)
+        self._column, self._cells = 0, {}
+        is_hidden = self._sheet is not None and _is_collapsed(given)
+        self._row_is_hidden = is_hidden and self._reading.leaves_out("hidden row", self._n_rows)
+
+    def _end_cell(self, given: dict[str, str]) -> None:
+        n_columns = number(given.get("number-columns-repeated", ""), 1, _MAX_COLUMNS)
+        columns = range(self._column, min(self._column + n_columns, _MAX_COLUMNS))
+        self._column += n_columns
+        if self._sheet is None or self._row_is_hidden:
+            return
+        n_rows = number(given.get("number-rows-spanned", ""), 1, _MAX_ROWS)
+        if n_rows > 1 and columns:
+            self._sheet.merged.append((self._row, columns[0], self._row + n_rows - 1, columns[0]))
+        text = " ".join("".join(self._parts).split()) if self._n_paragraphs else _value(given)
+        if not text:
+            self._reading.n_formulas += "formula" in given and not self._n_paragraphs and "value-type" not in given
+            return
+        for column in columns:
+            if column in self._sheet.hidden_columns:
+                continue
+            style = given.get("style-name") or self._styles_of_columns.get(column, "")
+            if said := self._reading.markup.read(text, HIDDEN if self._is_hidden(style) else "").strip():
+                self._reading.count(len(said))
+                self._cells[column] = said
+
+    def _is_hidden(self, name: str) -> bool:
+        """Return whether text in a style cannot be seen. name: that of the style."""
+        color = ground = None
+        for _ in range(10):  # parents
+            style = self._styles.get(name)
+            if style is None:
+                break
+            if style.is_varied:
+                return False
+            color, ground, name = color or style.color, ground or style.ground, style.parent
+        return color is not None and is_hidden(Look(color=color, ground=ground or WHITE))
+
+
+def _is_collapsed(given: dict[str, str]) -> bool:
+    """Return whether a row or column is hidden, or filtered away."""
+    return given.get("visibility") in ("collapse", "filter")
+
+
+def _value(given: dict[str, str]) -> str:
+    """Return the value of a cell without a displayed text."""
+    if "value" in given:
+        with suppress(ValueError):
+            return shown(float(given["value"]), "0.##%" if given.get("value-type") == "percentage" else "General")
+    if "date-value" in given:
+        return given["date-value"].replace("T", " ")
+    names = ("value", "time-value", "string-value", "boolean-value")
+    return " ".join(next((given[name] for name in names if name in given), "").split())
+
+
+# -- Excel, before 2007 --------------------------------------------------------------------------------------------------------
+
+
+def _of_xls(reading: _Reading) -> Iterator[Block]:
+    from python_calamine import CalamineWorkbook, PasswordError, SheetTypeEnum, SheetVisibleEnum
+
+    source = reading.source
     try:
         if _is_encrypted(source.data):
             raise PasswordError
-        package = _WorkbookFile(source)
-        try:
-            return _WorkbookReading(source, package, markup).read(package.file())
-        except FbragError:
-            raise
-        except Exception:
-            if not package.repair():
-                raise
-            return _WorkbookReading(source, package, markup).read(package.file())
+        with CalamineWorkbook.from_filelike(BytesIO(source.data)) as workbook:
+            for at, about in enumerate(workbook.sheets_metadata):
+                if about.visible is not SheetVisibleEnum.Visible and reading.leaves_out("hidden sheet"):
+                    continue
+                sheet = _Sheet(about.name)
+                if about.typ is SheetTypeEnum.WorkSheet:
+                    cells = workbook.get_sheet_by_index(at)
+                    top, left = cells.start or (0, 0)
+                    for row, values in enumerate(cells.iter_rows(), top):
+                        texts = {column: text for column, value in enumerate(values, left) if (text := written(value))}
+                        reading.count(sum(map(len, texts.values())))
+                        if texts:
+                            sheet.rows[row] = texts
+                    sheet.merged = [(*first, *last) for first, last in cells.merged_cell_ranges or () if first[0] < last[0]]
+                yield from reading.blocks(sheet, at)
     except PasswordError:
         what = f"{source.name} is encrypted with a password"
         hint = "open it in Excel and save it without a password"
@@ -86,145 +616,6 @@ def read_spreadsheet(source: Source, codec: str | None = None, markup: bool = Fa
         raise
     except Exception as error:  # calamine has a dozen exceptions for damaged files
         raise source.damaged("a spreadsheet", f"it cannot be read ({one_line(str(error), 100)})") from None
-
-
-class _WorkbookFile:
-    """The file of a workbook. media_type: as "text/plain". archive: its parts; None before 2007. cells: the parts with cells."""
-
-    def __init__(self, source: Source) -> None:
-        self._source = source
-        self.archive: Archive | None = None
-        self.cells: dict[str, bytes] = {}
-        self.media_type = _XLS
-        if source.data.startswith(b"PK"):
-            self.archive = archive = Archive(source, "a spreadsheet")
-            refuse_encrypted(source, archive)
-            names = (name for name in archive.names() if name == "mimetype" or name.endswith((".xml", ".rels")))
-            self.cells = {name: archive.read(name) for name in names if not name.startswith(_WITHOUT_CELLS)}
-            for data in self.cells.values():
-                refuse_entities(data, archive.damaged)
-            self.media_type = _ODS if "content.xml" in self.cells else _XLSX
-            self._refuse_large()
-            self._write_percentages()
-        elif not source.data.startswith(OLE):  # OpenDocument as one XML file
-            refuse_entities(source.data, partial(source.damaged, "a spreadsheet"))
-            self.cells = {"mimetype": _ODS.encode(), "content.xml": _GAP.sub(b">", source.data), "META-INF/manifest.xml": b"<m/>"}
-            self.media_type = _ODS
-
-    def _refuse_large(self) -> None:
-        """Raise where calamine, which holds a sheet as a rectangle of values, would take more memory than a sheet is worth.
-
-        A string that many cells share is copied for each of them, and a cell in a far corner makes all cells between.
-        """
-        strings = next((data for name, data in self.cells.items() if name.lower().endswith("sharedstrings.xml")), b"")
-        longest = max(map(len, strings.split(b"<si")), default=0)
-        for name, data in self.cells.items():
-            if not name.startswith(_SHEETS):
-                continue
-            if data.count(b't="s"') * longest > _MAX_SHEET and _shared(strings, data) > _MAX_SHEET:
-                raise _too_large(self._source, f"a spreadsheet of more than {_MAX_SHEET // 1_000_000} MB of text")
-            rows, columns = _extent(data)
-            if rows * columns * _VALUE > _MAX_SHEET:
-                raise _too_large(self._source, f"a sheet of {rows:,} rows and {columns:,} columns")
-
-    def _write_percentages(self) -> None:
-        """Make texts of percentages, as "2.5%", which calamine gives as 0.025."""
-        if (content := self.cells.get("content.xml")) is not None:
-            self.cells["content.xml"] = _SHARE.sub(_as_share, content)
-        styles = self.cells.get("xl/styles.xml", b"")
-        named = (_NUMBER.search(each[0]) for each in _FORMAT.finditer(styles) if b"%" in _LITERAL.sub(b"", each[1]))
-        percent = {b"9", b"10", *(found[1] for found in named if found)}
-        formats = map(_NUMBER.search, _STYLE.findall(styles.partition(b"<cellXfs")[2].partition(b"</cellXfs>")[0]))
-        numbers = [str(at).encode() for at, found in enumerate(formats) if found and found[1] in percent]
-        if numbers:
-            cell = re.compile(
-                rb'(<c [^<>]*?)\bs="(?:%s)"([^<>]*)>(<f[^<>]*/>|<f[^<>]*>[^<>]*</f>)?<v>([-+.\deE]+)</v>' % b"|".join(numbers)
-            )
-            self.cells |= {name: cell.sub(_as_percentage, data) for name, data in self.cells.items() if name.startswith(_SHEETS)}
-
-    def file(self) -> BytesIO:
-        """Return the file as calamine gets it: a zip with true sizes and without the parts that hold no cells."""
-        return packed(self.cells) if self.cells else BytesIO(self._source.data)
-
-    def repair(self) -> bool:
-        """Change what calamine refuses a workbook for. Return whether there is any of it.
-
-        Numbers that are none become texts. White space between the elements of OpenDocument, which some programs write, goes.
-        """
-        repaired = {name: _CELL.sub(_as_text, data) for name, data in self.cells.items() if name.startswith(_SHEETS)}
-        if "content.xml" in self.cells:
-            repaired["content.xml"] = _GAP.sub(b">", self.cells["content.xml"])
-        changed = any(data != self.cells[name] for name, data in repaired.items())
-        self.cells |= repaired
-        return changed
-
-    def has(self, kind: str) -> bool:
-        """Return whether a part refers to one of a kind, as "drawing"."""
-        return any(kind.encode() in data for name, data in self.cells.items() if name.endswith(".rels"))
-
-    def sheets(self) -> tuple[list[list[Relation]], dict[str, str]]:
-        """Return the relations of each sheet in their order, and the names of those who comment; only of xlsx."""
-        archive = self.archive
-        if archive is None or _WORKBOOK not in archive or not any(map(self.has, ("drawing", "omments"))):
-            return [], {}
-        linked = archive.relations(_WORKBOOK)
-        sheets = parts_named(archive, _WORKBOOK, "{*}sheet", linked)
-        return [archive.relations(name) for name in sheets], names_of_authors(archive, linked)
-
-
-def _too_large(source: Source, reason: str) -> FbragError:
-    hint = "name a text version of it (csv), or its parts"
-    return FbragError("doc_unreadable", f"{source.name} is too large: {reason}", hint, document=source.path)
-
-
-def _shared(strings: bytes, sheet: bytes) -> int:
-    """Return the bytes of the shared strings, counted for each cell of `sheet` that has them."""
-    lengths = [len(each) for each in strings.split(b"<si")[1:]]
-    numbers = Counter(int(found[1]) for found in _SHARED.finditer(sheet))
-    return sum(lengths[number] * n for number, n in numbers.items() if number < len(lengths))
-
-
-def _extent(sheet: bytes) -> tuple[int, int]:
-    """Return the rows and columns between the filled cells of a sheet; (0, 0), which takes no time, if they can be but few."""
-    if _FAR.search(sheet) is None:
-        return 0, 0
-    cells = _FILLED.findall(sheet)
-    columns = set(map(_number_of, {column for column, _ in cells})) or {0}
-    numbers = [int(row) for _, row in cells] or [0]
-    return max(numbers) - min(numbers) + 1, max(columns) - min(columns) + 1
-
-
-def _number_of(column: bytes) -> int:
-    """Return the number of a column, from 1: 28 for AB."""
-    return reduce(lambda number, letter: 26 * number + letter - 64, column, 0)
-
-
-def _as_percentage(cell: re.Match[bytes]) -> bytes:
-    before, after, _, value = cell.groups()
-    if b" t=" in before + after:
-        return cell[0]
-    with suppress(ValueError):
-        return b'%s t="str"%s><v>%s</v>' % (before, after, _percent(value))
-    return cell[0]
-
-
-def _as_share(cell: re.Match[bytes]) -> bytes:
-    with suppress(ValueError):
-        return b'office:value-type="string"%soffice:string-value="%s"' % (cell[1], _percent(cell[2]))
-    return cell[0]
-
-
-def _percent(value: bytes) -> bytes:
-    number = float(value) * 100
-    return format(round(number, 3) or number, ".15g").encode() + b"%"  # a sheet shows two digits, and keeps fifteen
-
-
-def _as_text(cell: re.Match[bytes]) -> bytes:
-    attributes, value = cell.groups()
-    with suppress(ValueError):
-        float(value)
-        return cell[0]
-    return b'<c%s t="str"><v>%s</v>' % (attributes.replace(b' t="n"', b""), value)
 
 
 def _is_encrypted(data: bytes) -> bool:
@@ -236,145 +627,3 @@ def _is_encrypted(data: bytes) -> bool:
             return True
         at += 4 + length
     return False
-
-
-class _WorkbookReading:
-    """One reading of a workbook: its blocks, and what is counted meanwhile."""
-
-    def __init__(self, source: Source, package: _WorkbookFile, markup: bool) -> None:
-        self._source, self._package = source, package
-        self._length = 0  # of the rows, in characters
-        self._left_out, self._markup = Counter[str](), MarkupText(markup)
-        self._comments: list[str] = []
-        self._merged_cells = _merged_in(package.cells.get("content.xml", b""))
-
-    def read(self, file: BytesIO) -> Extracted:
-        from python_calamine import CalamineWorkbook
-
-        with CalamineWorkbook.from_filelike(file) as workbook:
-            blocks = list(self._blocks(workbook))
-        for mark, name in _NOT_READ.items():
-            if count := self._package.cells.get("content.xml", b"").count(mark):
-                self._left_out[name] += count
-        return extracted(blocks, self._package.media_type, self._left_out, self._markup, self._comments)
-
-    def _blocks(self, workbook: CalamineWorkbook) -> Iterator[Block]:
-        """Yield the name of each sheet that has text, its rows, and the text of its drawings."""
-        from python_calamine import SheetTypeEnum, SheetVisibleEnum
-
-        archive = self._package.archive
-        linked, authors = self._package.sheets()
-        for number, about in enumerate(workbook.sheets_metadata):
-            if about.visible is not SheetVisibleEnum.Visible:
-                self._left_out["hidden sheet"] += 1
-                continue
-            name = " ".join(about.name.split()) or f"Sheet {number + 1}"
-            blocks = self._rows(workbook, number) if about.typ is SheetTypeEnum.WorkSheet else iter(())
-            if archive and number < len(linked):
-                blocks = chain(blocks, self._drawings(archive, linked[number]))
-                self._comments += comments_of(archive, linked[number], name, authors)
-            if (first := next(blocks, None)) is not None:
-                yield Block(name, level=1)
-                yield first
-                yield from blocks
-
-    def _rows(self, workbook: CalamineWorkbook, number: int) -> Iterator[Block]:
-        sheet = workbook.get_sheet_by_index(number)
-        if sheet.end is not None and sheet.end[0] >= _MAX_ROWS:
-            raise self._source.damaged("a spreadsheet", f"it cannot be read (a sheet has a row {sheet.end[0] + 1:,})")
-        ranges = self._merged_cells[number] if number < len(self._merged_cells) else sheet.merged_cell_ranges or ()
-        merged = _MergedCells(ranges, sheet.start[1] if sheet.start else 0)
-        n_empty = 0
-        for at, cells in enumerate(sheet.iter_rows()):
-            row = "\t".join(merged.filled(at, [*map(written, cells)])).rstrip()
-            n_empty += not row
-            if row:
-                self._length += len(row)
-                yield Block(row, group=f"rows {n_empty}")
-            if self._length > MAX_UNPACKED:
-                raise _too_large(self._source, f"a spreadsheet of more than {MAX_UNPACKED // 1_000_000} MB of text")
-
-    def _drawings(self, archive: Archive, linked: list[Relation]) -> Iterator[Block]:
-        """Yield the text boxes, charts and diagrams that lie on a sheet. linked: its relations."""
-        for each in linked:
-            if each.kind == "drawing" and each.target in archive:
-                inside = archive.relations(each.target)
-                yield from read_drawing(archive, each.target, inside, self._left_out, self._markup).builder.blocks()
-
-
-def _merged_in(content: bytes) -> list[list[_Range]]:
-    """Return the merged cells of each sheet of OpenDocument, which calamine does not give; nothing if no rows are merged."""
-    from lxml import etree
-
-    found: list[list[_Range]] = []
-    if not _ROWS_MERGED.search(content):
-        return found
-    row = column = 0
-    events = etree.iterparse(BytesIO(content), events=("start",), tag=("{*}table", "{*}table-row", "{*}table-cell", _COVERED))
-    with suppress(etree.LxmlError):
-        for _, element in events:
-            given = {name.rpartition("}")[2]: value for name, value in element.attrib.items()}
-            match element.tag.rpartition("}")[2]:
-                case "table":
-                    found.append([])
-                    row = 0
-                case "table-row":
-                    row, column = row + parsed(given.get("number-rows-repeated", ""), 1), 0
-                case _:
-                    n_rows, n_columns = (parsed(given.get(f"number-{of}-spanned", ""), 1) for of in ("rows", "columns"))
-                    if n_rows > 1 and found:
-                        found[-1].append(((row - 1, column), (row + n_rows - 2, column + n_columns - 1)))
-                    column += parsed(given.get("number-columns-repeated", ""), 1)
-            element.clear()
-    return found
-
-
-class _MergedCells:
-    """The cells of a sheet that are merged over several rows. ranges: (row, column) of the first and of the last cell of each.
-    start: the first column that has a cell, with which the rows begin."""
-
-    def __init__(self, ranges: Iterable[_Range], start: int) -> None:
-        self._begun: dict[int, list[tuple[int, int]]] = {}  # by the first row: column, and last row
-        self._open: dict[int, tuple[int, str]] = {}  # by the column: last row, and text
-        for (top, left), (bottom, _) in ranges:
-            if top < bottom:
-                self._begun.setdefault(top, []).append((left - start, bottom))
-
-    def filled(self, row: int, cells: list[str]) -> list[str]:
-        """Return the cells of the next row, each that a cell above is merged over with the text of that one; but not of a long
-        one, and not in an empty row."""
-        for column, (last, said) in [*self._open.items()] if any(cells) else ():
-            if row > last:
-                del self._open[column]
-            elif not cells[column]:
-                cells[column] = said
-        for column, last in self._begun.pop(row, ()):
-            if 0 <= column < len(cells) and 0 < len(cells[column]) <= _LONGEST_MERGED:
-                self._open[column] = last, cells[column]
-        return cells
-
-
-def written(value: object) -> str:
-    """Return a cell's value as a person writes it: 3, 0.25, 2024-05-17, 14:30, TRUE."""
-    match value:
-        case str():
-            return " ".join(value.split())
-        case bool():
-            return str(value).upper()
-        case int() | float():
-            whole = float(value).is_integer() and abs(value) < _EXACT_INTEGERS
-            return str(int(value)) if whole else format(value, ".15g")  # 0.1 + 0.2 is 0.3
-        case datetime():
-            with suppress(OverflowError):  # in the last half second of the year 9999
-                value += _HALF_SECOND
-            value = value.replace(microsecond=0)
-            return value.isoformat(" ", "seconds" if value.second else "minutes")
-        case date():
-            return value.isoformat()
-        case time():
-            return value.isoformat("seconds" if value.second else "minutes")
-        case timedelta():
-            minutes, seconds = divmod(abs(round(value.total_seconds())), 60)
-            sign = "-" if value < timedelta() else ""
-            return f"{sign}{minutes // 60}:{minutes % 60:02}" + (f":{seconds:02}" if seconds else "")
-    return str(value)
