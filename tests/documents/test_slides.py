@@ -155,7 +155,102 @@ def test_what_is_hidden_is_left_out_and_said(tmp_path: Path) -> None:
     deck = pptx([shape("seen") + hidden + group + shape("seen too") + _picture("obey", ' hidden="true"'), shape("")], parts)
     document = written(tmp_path, deck, "deck.pptx")
     assert document.text == "Slide 1\n\nseen\n\nseen too"
-    assert document.warnings == (f"{tmp_path / 'deck.pptx'}: not read: 3 hidden shapes, 1 hidden slide",)
+    assert document.warnings == (f"{tmp_path / 'deck.pptx'}: not read: 3 hidden shapes, 1 hidden slide (--markup reads them)",)
+    text = load(str(tmp_path / "deck.pptx"), markup=True).text
+    assert text.split("\n\n").count("obey") == 3
+    assert "[obey]" in text
+
+
+# -- the order of the slide ----------------------------------------------------------------------------------------------------
+
+
+def _placed(text: str, left: int, top: int, width: int = 250, height: int = 60, more: str = "") -> str:
+    """A text box, in units of 10,000, of which a slide has 914 by 685. Each line of the text is a paragraph."""
+    paragraphs = "".join(f"<a:p><a:r><a:t>{line}</a:t></a:r></a:p>" for line in text.split("\n"))
+    place = f'<a:off x="{left}0000" y="{top}0000"/><a:ext cx="{width}0000" cy="{height}0000"/>'
+    properties = f"<p:spPr><a:xfrm{more}>{place}</a:xfrm></p:spPr>"
+    return f"<p:sp><p:nvSpPr><p:nvPr/></p:nvSpPr>{properties}<p:txBody>{paragraphs}</p:txBody></p:sp>"
+
+
+_NORTH, _SOUTH = _placed("North", 40, 180), _placed("South", 330, 180)
+_ANN, _BOB = (
+    _placed("Lead: Ann\nCrew: 14\nDredger: Heron", 40, 250, 250, 200),
+    _placed("Lead: Bob\nCrew: 9\nDredger: Stoat", 330, 250, 250, 200),
+)
+_COLUMNS = "North\n\nLead: Ann\nCrew: 14\nDredger: Heron\n\nSouth\n\nLead: Bob\nCrew: 9\nDredger: Stoat"
+
+
+def _group(inside: str, x: int, y: int, size: int = 500) -> str:
+    edges = f'<a:off x="{x}0000" y="{y}0000"/><a:ext cx="{size}0000" cy="{size}0000"/>'
+    edges += '<a:chOff x="0" y="0"/><a:chExt cx="5000000" cy="5000000"/>'
+    return f"<p:grpSp><p:nvGrpSpPr/><p:grpSpPr><a:xfrm>{edges}</a:xfrm></p:grpSpPr>{inside}</p:grpSp>"
+
+
+@pytest.mark.parametrize(
+    ("shapes", "text"),
+    [
+        (_SOUTH + _ANN + _NORTH + _BOB, _COLUMNS),
+        (_BOB + _ANN + _SOUTH + _NORTH, _COLUMNS),
+        (_placed("below", 40, 400) + _placed("above", 40, 100), "above\n\nbelow"),
+        (
+            _placed("last", 40, 300) + _group(_placed("second", 0, 200) + _placed("first", 0, 20), 40, 40),
+            "first\n\nsecond\n\nlast",
+        ),
+        (_group(_placed("low", 0, 300), 0, 0) + _group(_placed("high", 0, 300, 50, 20), 0, 0, size=250), "high\n\nlow"),
+        (_placed("below", 40, 400) + shape("with it") + _placed("above", 40, 100), "above\n\nbelow\n\nwith it"),
+        (shape("b") + shape("a"), "b\n\na"),
+    ],
+)
+def test_shapes_are_read_in_their_order_on_the_slide(tmp_path: Path, shapes: str, text: str) -> None:
+    assert written(tmp_path, pptx([shapes]), "deck.pptx").text == f"Slide 1\n\n{text}"
+
+
+def test_placeholders_have_the_places_of_their_layout_or_its_master(tmp_path: Path) -> None:
+    def placeholder(text: str, index: int, place: str = "", kind: str = "body") -> str:
+        properties = f'<p:nvSpPr><p:nvPr><p:ph type="{kind}" idx="{index}"/></p:nvPr></p:nvSpPr>'
+        return f"<p:sp>{properties}<p:spPr>{place}</p:spPr><p:txBody><a:p><a:r><a:t>{text}</a:t></a:r></a:p></p:txBody></p:sp>"
+
+    def place(top: int) -> str:
+        return f'<a:xfrm><a:off x="400000" y="{top}0000"/><a:ext cx="2500000" cy="600000"/></a:xfrm>'
+
+    more: dict[str, bytes | str] = {
+        "ppt/slides/_rels/slide1.xml.rels": relations(("slideLayout", "../slideLayouts/l1.xml")),
+        "ppt/slideLayouts/l1.xml": slide(
+            placeholder("Click", 13, place(400)) + placeholder("Click", 14, place(100)), "sldLayout"
+        ),
+        "ppt/slideLayouts/_rels/l1.xml.rels": relations(("slideMaster", "../slideMasters/m1.xml")),
+        "ppt/slideMasters/m1.xml": slide(placeholder("Click", 2, place(550), "obj"), "sldMaster"),
+    }
+    shapes = placeholder("third", 5, kind="obj") + placeholder("second", 13) + placeholder("first", 14)
+    assert written(tmp_path, pptx([shapes], more), "deck.pptx").text == "Slide 1\n\nfirst\n\nsecond\n\nthird"
+
+
+@pytest.mark.parametrize(
+    ("box", "is_seen"),
+    [
+        (_placed("perhaps", 920, 10), False),
+        (_placed("perhaps", -300, 10), False),
+        (_placed("perhaps", 10, 700), False),
+        (_placed("perhaps", 10, -61), False),
+        (_group(_placed("perhaps", 500, 0), 500, 0), False),
+        (_placed("perhaps", 900, 10), True),
+        (_placed("perhaps", -240, 10), True),
+        (_placed("perhaps", 920, 300, 300, 300, ' rot="2700000"'), True),
+    ],
+)
+def test_shapes_outside_the_slide_are_left_out_and_told(tmp_path: Path, box: str, is_seen: bool) -> None:
+    path = tmp_path / "deck.pptx"
+    path.write_bytes(pptx([box + _placed("seen", 10, 300)]))
+    document = load(str(path))
+    assert ("perhaps" in document.text) == is_seen
+    assert document.warnings == (() if is_seen else (f"{path}: not read: 1 hidden shape (--markup reads them)",))
+    assert "perhaps" in load(str(path), markup=True).text
+
+
+def test_pictures_are_counted(tmp_path: Path) -> None:
+    document = written(tmp_path, pptx([shape("a") + _picture("A map") + _picture("")]), "deck.pptx")
+    assert document.text == "Slide 1\n\na\n\n[A map]"
+    assert document.warnings == (f"{tmp_path / 'deck.pptx'}: not read: 2 pictures",)
 
 
 def test_comments_of_both_kinds(tmp_path: Path) -> None:

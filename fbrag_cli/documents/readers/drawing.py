@@ -5,13 +5,16 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from fbrag_cli.documents.document import STRUCK, comment
+from fbrag_cli.documents.layout import Box, reading_order
 from fbrag_cli.documents.readers.blocks import MANY_ROWS, Block, BlockBuilder, MarkupText
 from fbrag_cli.documents.readers.charts import read_linked
 from fbrag_cli.documents.readers.package import Archive, Relation, attribute, number
+from fbrag_cli.errors import FbragError
 
 if TYPE_CHECKING:
     from lxml.etree import _Element
@@ -21,6 +24,7 @@ _FURNITURE = ("sldNum", "dt", "ftr", "hdr", "sldImg")  # the same on every slide
 _SKIPPED = ("Fallback", "extLst")  # a copy for older programs; private data of programs
 _SHAPES = frozenset(("sp", "graphicFrame", "pic", "cxnSp", "grpSp"))
 _KNOWN = frozenset("sld ph p tr tc br tab r fld rPr t chart relIds oleObj videoFile audioFile".split())
+_OF_PLACES = frozenset(("xfrm", "off", "ext", "chOff", "chExt", "ph"))
 _LEFT_OUT = {"oleObj": "embedded object", "videoFile": "video", "audioFile": "recording"}
 _OF_AUTHORS = ("commentAuthors", "authors", "person")
 _OF_COMMENTS = ("comments", "threadedComment")
@@ -67,9 +71,46 @@ def read_drawing(archive: Archive, part: str, linked: Iterable[Relation], left_o
     return drawing
 
 
+@dataclass(slots=True)
+class _Frame:
+    """Where a shape or group lies. outer: the group around it. first: number of the blocks before it. placeholder: its type and
+    index, by which layouts know its place. edges: numbers of its elements off, ext, chOff and chExt. rotated: whether it is."""
+
+    outer: _Frame | None = None
+    first: int = 0
+    placeholder: tuple[str, str] | None = None
+    edges: dict[str, tuple[int, int]] = field(default_factory=dict)
+    rotated: bool = False
+
+    @property
+    def box(self) -> Box | None:
+        """Return the place of a shape on the slide, in units of the slide; None if it has none of its own."""
+        if not {"off", "ext"} <= self.edges.keys():
+            return None
+        (left, top), (width, height) = self.edges["off"], self.edges["ext"]
+        if self.rotated:  # by any angle around its middle
+            side = round((width**2 + height**2) ** 0.5)
+            left, top, width, height = left + (width - side) // 2, top + (height - side) // 2, side, side
+        box, group = Box(left, top, left + width, top + height), self.outer
+        while group is not None:
+            box, group = group._placed(box), group.outer
+        return box
+
+    def _placed(self, inside: Box) -> Box:
+        """Return the place of something in this group in what is around the group."""
+        if not {"off", "ext", "chOff", "chExt"} <= self.edges.keys():
+            return inside
+        (x, y), (width, height), (x_inside, y_inside), size = (self.edges[name] for name in ("off", "ext", "chOff", "chExt"))
+        across, down = width / (size[0] or 1), height / (size[1] or 1)
+        horizontal = (x + (at - x_inside) * across for at in (inside.left, inside.right))
+        vertical = (y + (at - y_inside) * down for at in (inside.top, inside.bottom))
+        (left, right), (top, bottom) = horizontal, vertical
+        return Box(left, top, right, bottom)
+
+
 class Drawing:
-    """The target of lxml's parser for a drawing. title: the text of its title; all other text is in `builder`. is_hidden: whether
-    the whole slide is. markup: tells what is read of struck-out text."""
+    """The target of lxml's parser for a drawing. title: the text of its title; `blocks` returns all other text. is_hidden:
+    whether the whole slide is. markup: tells what is read of struck-out text and of hidden shapes."""
 
     def __init__(self, linked: Callable[[str], list[Block]], left_out: Counter[str], markup: MarkupText) -> None:
         self.builder, self._of_title = BlockBuilder(), BlockBuilder()
@@ -84,6 +125,10 @@ class Drawing:
         self._shape_is_skipped = False
         self._groups: list[bool] = []  # open groups: whether each is hidden
         self._of_group = False  # whether the next properties are those of a group
+        self._frames: list[_Frame] = []  # of the shapes
+        self._outer: list[_Frame] = []  # of the open groups
+        self._frame: _Frame | None = None  # that the next place is of
+        self._n_rows = 0  # open rows
 
     def start(self, tag: str, attributes: dict[str, str]) -> None:
         name = tag.rpartition("}")[2]
@@ -96,20 +141,37 @@ class Drawing:
             self._describe(attributes)
         elif name in _KNOWN:
             self._begin(name, attributes)
+        if name in _OF_PLACES and self._frame is not None:
+            self._place(self._frame, name, attributes)
+
+    def _place(self, frame: _Frame, name: str, attributes: dict[str, str]) -> None:
+        match name:
+            case "xfrm":
+                frame.rotated = attributes.get("rot", "0") != "0"
+            case "ph":
+                frame.placeholder = attributes.get("type", "body"), attributes.get("idx", "")
+            case _:
+                horizontal, vertical = ("cx", "cy") if name in ("ext", "chExt") else ("x", "y")
+                frame.edges.setdefault(name, (_signed(attributes, horizontal), _signed(attributes, vertical)))
 
     def _begin_shape(self, name: str) -> None:
         self._of_group = name == "grpSp"
+        self._frame = _Frame(self._outer[-1] if self._outer else None)
         if self._of_group:
             self._groups.append(False)
+            self._outer.append(self._frame)
         else:
             self._in_title, self._shape_is_skipped = False, any(self._groups)
             self.builder.begin_group()
+            if not self._n_rows:
+                self._frame.first = len(self.builder.blocks())
+                self._frames.append(self._frame)
 
     def _describe(self, attributes: dict[str, str]) -> None:
         """Take the properties of a shape or group: whether it is hidden, and its alternative text."""
-        is_hidden = attributes.get("hidden") in ("1", "true")
+        is_hidden = attributes.get("hidden") in ("1", "true") and not self._markup.is_read
         if is_hidden:
-            self._left_out["hidden shape"] += 1
+            self._markup.left_out["hidden shape"] += 1
         if self._of_group and self._groups:
             self._groups[-1] = is_hidden
             self._of_group = False
@@ -131,6 +193,7 @@ class Drawing:
             case "p":
                 builder.begin_item("")  # the paragraphs of a frame are neighbouring lines
             case "tr":
+                self._n_rows += 1
                 builder.begin_row()
             case "tc":
                 builder.begin_cell()
@@ -161,12 +224,16 @@ class Drawing:
         match name:
             case "grpSp":
                 self._groups.pop()
+                self._outer.pop()
+            case "pic" if not self._shape_is_skipped:
+                self._left_out["picture"] += 1
             case "sp" | "graphicFrame" | "pic" | "cxnSp":
                 self._shape_is_skipped = any(self._groups)
             case "p":
                 self._text(" ") if self._in_title else None
                 self.builder.end_item()
             case "tr":
+                self._n_rows -= 1
                 self.builder.end_row()
             case "tc":
                 self.builder.end_cell()
@@ -180,6 +247,30 @@ class Drawing:
     def close(self) -> None:
         pass
 
+    def blocks(self, places: Mapping[tuple[str, str], Box] | None = None, size: tuple[int, int] | None = None) -> list[Block]:
+        """Return the text of the shapes: in the order of the file, or with `size`, which is that of the slide, in the order in
+        which it is read, without the shapes that lie outside. places: of placeholders without a place of their own."""
+        blocks = self.builder.blocks()
+        if size is None:
+            return blocks
+        parts: list[list[Block]] = [
+            blocks[: self._frames[0].first if self._frames else None]
+        ]  # what follows no shape with a place
+        boxes: list[Box] = []
+        ends = [*(frame.first for frame in self._frames[1:]), len(blocks)]
+        for frame, end in zip(self._frames, ends, strict=True):
+            own = blocks[frame.first : end]
+            box = frame.box or (_place_of(frame.placeholder, places) if frame.placeholder and places else None)
+            is_outside = box is not None and not (box.left < size[0] and box.right > 0 and box.top < size[1] and box.bottom > 0)
+            if own and is_outside and not self._markup.is_read:
+                self._markup.left_out["hidden shape"] += 1
+            elif own and box is not None:
+                boxes.append(box)
+                parts.append(own)
+            else:
+                parts[-1] += own
+        return [block for at in (0, *(at + 1 for at in reading_order(boxes))) for block in parts[at]]
+
     @property
     def title(self) -> str:
         return " ".join(block.text for block in self._of_title.blocks())
@@ -189,6 +280,27 @@ class Drawing:
             builder = self._of_title if self._in_title else self.builder
             shift, self._shift_before = "" if self._shift == self._shift_before else self._shift, self._shift
             builder.text(self._markup.read(text, STRUCK if self._is_struck else ""), shift=shift, is_struck=self._is_struck)
+
+
+def _signed(attributes: Mapping[str, str], name: str) -> int:
+    text = attributes.get(name, "")
+    return -number(text[1:]) if text.startswith("-") else number(text)
+
+
+def _place_of(placeholder: tuple[str, str], places: Mapping[tuple[str, str], Box]) -> Box | None:
+    """Return the place of a placeholder in its layout or master, which knows it by its index, or else by its type."""
+    kind, index = placeholder
+    by_index = next((box for (_, other), box in places.items() if index and other == index), None)
+    return by_index or next((box for (other, _), box in places.items() if other == kind), None)
+
+
+def placeholders_of(archive: Archive, part: str) -> dict[tuple[str, str], Box]:
+    """Return the places of the placeholders of a layout or master, by their types and indices; nothing if it is damaged."""
+    drawing = Drawing(lambda identity: [], Counter(), MarkupText(is_read=True))
+    with suppress(FbragError):
+        archive.feed(part, drawing)
+    frames = ((frame.placeholder, frame.box) for frame in drawing._frames)
+    return {placeholder: box for placeholder, box in frames if placeholder is not None and box is not None}
 
 
 # -- comments -----------------------------------------------------------------------------------------------------------------

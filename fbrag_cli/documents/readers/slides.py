@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import replace
 
 from fbrag_cli.documents.document import Extracted
+from fbrag_cli.documents.layout import Box
 from fbrag_cli.documents.readers.blocks import Block, MarkupText, extracted
-from fbrag_cli.documents.readers.drawing import comments_of, names_of_authors, parts_named, read_drawing
-from fbrag_cli.documents.readers.package import Archive, Relation
+from fbrag_cli.documents.readers.drawing import comments_of, names_of_authors, parts_named, placeholders_of, read_drawing
+from fbrag_cli.documents.readers.package import Archive, Relation, number
 from fbrag_cli.documents.source import Source
 
 _MEDIA_TYPE = "application/vnd.openxmlformats-officedocument.presentationml.presentation"
 _PRESENTATION = "ppt/presentation.xml"
 _MAX_SLIDES = 20_000
+_USUAL = (9_144_000, 6_858_000)  # width and height of a slide, in 360,000ths of a centimeter
+_ABOVE = ("slideLayout", "slideMaster")  # what a slide refers to, and that to
 
 
 def read_slides(source: Source, codec: str | None = None, markup: bool = False) -> Extracted:
     """Read a presentation: of each slide "Slide 3: Title", the text of its shapes in reading order, its charts and its notes.
 
-    Reading order is the order in the file, as for screen readers. Hidden slides and shapes are left out. codec: not used, because
-    XML declares its encoding. Raises FbragError doc_unreadable: damaged, encrypted, a bomb.
+    Reading order is that of the places on the slide. Without `markup`, hidden slides and shapes are left out, and shapes outside
+    the slide. codec: not used, because XML declares its encoding. Raises FbragError doc_unreadable: damaged, encrypted, a bomb.
     """
     archive = Archive(source, "a presentation")
     linked = archive.relations(_PRESENTATION)
@@ -32,23 +36,49 @@ def read_slides(source: Source, codec: str | None = None, markup: bool = False) 
     comments: list[str] = []
     left_out, markup_text = Counter[str](), MarkupText(markup)
     missing = 0
+    size = next(archive.tree(_PRESENTATION).iter("{*}sldSz"), None)
+    layouts = _Layouts(archive, tuple(number(size.get(key, "")) for key in ("cx", "cy")) if size is not None else _USUAL)
     authors = names_of_authors(archive, linked)
-    for number, name in enumerate(slides[:_MAX_SLIDES], 1):
+    for at, name in enumerate(slides[:_MAX_SLIDES], 1):
         if name not in archive:
             missing += 1
             continue
         linked = archive.relations(name)
-        found = _blocks_of(archive, name, number, linked, left_out, markup_text)
+        found = _blocks_of(archive, name, at, linked, left_out, markup_text, layouts)
         if found is not None:
             blocks += found
-            comments += comments_of(archive, linked, f"slide {number}", authors)
+            comments += comments_of(archive, linked, f"slide {at}", authors)
     if missing:
         warnings.append(f"{source.name}: {missing} of its {len(slides)} slides are missing")
     return extracted(blocks, _MEDIA_TYPE, left_out, markup_text, comments, warnings)
 
 
+class _Layouts:
+    """The layouts and masters of a presentation. size: width and height of a slide."""
+
+    def __init__(self, archive: Archive, size: tuple[int, ...]) -> None:
+        self._archive, self.size = archive, (size[0] or _USUAL[0], size[1] or _USUAL[1])
+        self._places: dict[str, dict[tuple[str, str], Box]] = {}  # of placeholders, by the name of the part
+
+    def places(self, linked: Iterable[Relation]) -> dict[tuple[str, str], Box]:
+        """Return the places of the placeholders of a slide. linked: its relations."""
+        part = next((each.target for each in linked if each.kind in _ABOVE and each.target in self._archive), "")
+        if part and part not in self._places:
+            self._places[part] = {}  # for one that refers to itself
+            masters = self.places(self._archive.relations(part))
+            own = placeholders_of(self._archive, part)
+            self._places[part] = own | {key: box for key, box in masters.items() if key not in own}
+        return self._places.get(part, {})
+
+
 def _blocks_of(
-    archive: Archive, name: str, number: int, linked: list[Relation], left_out: Counter[str], markup: MarkupText
+    archive: Archive,
+    name: str,
+    at: int,
+    linked: list[Relation],
+    left_out: Counter[str],
+    markup: MarkupText,
+    layouts: _Layouts,
 ) -> list[Block] | None:
     """Return the blocks of a slide, the first of which is its heading; none for a slide without text, and None for a hidden one.
 
@@ -56,19 +86,19 @@ def _blocks_of(
     """
     inside, left_out_before = Counter[str](), Counter(markup.left_out)
     slide = read_drawing(archive, name, linked, inside, markup)
-    if slide.is_hidden:
-        left_out["hidden slide"] += 1
-        markup.left_out = left_out_before
+    if slide.is_hidden and not markup.is_read:
+        markup.left_out = left_out_before + Counter({"hidden slide": 1})
         return None
+    shown = slide.blocks(layouts.places(linked), layouts.size)
     left_out += inside
     notes = [
         replace(block, group=block.group and f"notes {block.group}")
         for each in linked
         if each.kind == "notesSlide" and each.target in archive
-        for block in read_drawing(archive, each.target, (), left_out, markup).builder.blocks()
+        for block in read_drawing(archive, each.target, (), left_out, markup).blocks()
     ]
     if notes:
         notes[0] = replace(notes[0], text=f"Notes: {notes[0].text}")
-    body = [*slide.builder.blocks(), *notes]
-    heading = Block(f"Slide {number}: {slide.title}" if slide.title else f"Slide {number}", level=1)
+    body = [*shown, *notes]
+    heading = Block(f"Slide {at}: {slide.title}" if slide.title else f"Slide {at}", level=1)
     return [heading, *body] if slide.title or body else []

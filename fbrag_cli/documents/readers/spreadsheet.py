@@ -187,7 +187,7 @@ def _drawings(reading: _Reading, archive: Archive, linked: Iterable[Relation]) -
     for each in linked:
         if each.kind == "drawing" and each.target in archive:
             inside = archive.relations(each.target)
-            yield from read_drawing(archive, each.target, inside, reading.left_out, reading.markup).builder.blocks()
+            yield from read_drawing(archive, each.target, inside, reading.left_out, reading.markup).blocks()
 
 
 @dataclass(frozen=True)
