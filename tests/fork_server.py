@@ -28,7 +28,7 @@ ROOT = Path(__file__).parent.parent
 
 #: Libraries that most commands load when they use them.
 LIBRARIES = """
-    charset_normalizer filelock gitmatch httpx2 importlib.resources jinja2.sandbox llama_cpp lxml.etree lxml.html markdown_it
+    charset_normalizer filelock httpx2 importlib.resources jinja2.sandbox llama_cpp lxml.etree lxml.html markdown_it
     multiprocessing.context numpy platformdirs.unix psutil regex rich.console rich.progress Stemmer tiktoken tomlkit
     typer._click
 """.split()

@@ -27,7 +27,7 @@ from fbrag_cli.cli.streams import is_special, open_output, open_stdin, read_pass
 from fbrag_cli.cli.usage import check_stdin
 from fbrag_cli.errors import ExitCode, FbragError
 from fbrag_cli.generation.server.address import is_server
-from fbrag_cli.indexing.files import find_files
+from fbrag_cli.indexing.walk import find_files
 from fbrag_cli.progress import Event, Listener, of_the_run
 from fbrag_cli.render.matrix import Matrix, page
 from fbrag_cli.session.session import Session

@@ -492,7 +492,7 @@ def check_outputs(outputs: Mapping[str, str | None], inputs: Iterable[str]) -> N
 
 def files_of(documents: Iterable[str], reading: DocumentSettings) -> Iterator[str]:
     """Yield the files that documents mean: of a folder those that are read."""
-    from fbrag_cli.indexing.files import find_files
+    from fbrag_cli.indexing.walk import find_files
 
     for path in map(on_disk, documents):
         if os.path.isdir(path):

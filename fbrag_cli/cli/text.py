@@ -10,9 +10,10 @@ from fbrag_cli.cli.session import open_session
 from fbrag_cli.cli.signals import limit_time
 from fbrag_cli.cli.streams import open_output, open_stdin, read_password
 from fbrag_cli.cli.usage import check_no_address, check_stdin
-from fbrag_cli.errors import ExitCode
+from fbrag_cli.errors import ExitCode, FbragError
 from fbrag_cli.session.settings import CacheSettings, DocumentSettings, ModelSettings
-from fbrag_cli.text.printable import one_line
+from fbrag_cli.settings import knob
+from fbrag_cli.text.printable import one_line, printable
 from fbrag_cli.text.table import columns_of
 
 
@@ -20,6 +21,7 @@ class TextOptions(PasswordOptions):
     group = "Document"
 
     arguments: list[str] = arguments("files or folders to print ('-' for stdin)", "DOC...", required=True)
+    plain: bool = knob(False, "print the text alone, without line and page numbers; offsets in JSON count its characters")
     output: str = output_file(group="Output")
 
 
@@ -38,6 +40,7 @@ def text(console: Console, command: TextCommand) -> int:
     Examples:
       fbrag text report.pdf
       fbrag text report.pdf --pages 3-9 -o report.txt
+      fbrag text report.docx --plain | wc -w
       curl -s https://example.com/a.html | fbrag text -
     """
     limit_time(command.run.time_limit, console.cancellation)
@@ -57,6 +60,11 @@ def text(console: Console, command: TextCommand) -> int:
         password = read_password(options.password_file, console)
         stdin = open_stdin(console) if "-" in paths else None
         documents = session.collect(paths, command.reading, password=password, stdin=stdin).corpus.documents
+        if options.plain:
+            if len(documents) > 1:
+                raise FbragError("usage", f"--plain prints one document, not {len(documents)}", "name one file")
+            stream.write(printable(documents[0].text) if stream.isatty() else documents[0].text)
+            return ExitCode.DONE
         for document in documents:
             if len(documents) > 1:
                 stream.write(f"=== {one_line(document.name)}\n")

@@ -42,7 +42,7 @@ from fbrag_cli.workers import Failure, run_jobs
 
 if TYPE_CHECKING:
     from fbrag_cli.documents.document import Content, Document
-    from fbrag_cli.indexing.files import FoundFile
+    from fbrag_cli.indexing.walk import FoundFile
 
 #: The limit for a file. Of several files, one that needs more is left out.
 FILE_SECONDS = 120

@@ -42,7 +42,7 @@ class IndexStore:
     def restore(self, kind: EntryKind, key: str, made_from: Callable[[dict[str, Any], dict[str, arrays.Array]], T]) -> T | None:
         """Return what `made_from` makes of an entry's metadata and arrays (mapped, read-only), and mark the entry as used.
 
-        Return None if there is no such entry. A wrong key or type there means a damaged entry.
+        Return None if there is no such entry. ValueError there means a damaged entry.
         """
         if (kind, key) in self.memory:
             return made_from(*self.memory[kind, key])

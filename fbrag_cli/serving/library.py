@@ -222,7 +222,7 @@ class Library:
         cancellation: Cancellation,
     ) -> str:
         """Return what a collection depends on: its files with their sizes and times."""
-        from fbrag_cli.indexing.files import find_files
+        from fbrag_cli.indexing.walk import find_files
 
         files = find_files(paths, settings.include, settings.exclude, cancellation).files
         return _id(repr((paths, [(each.path, each.signature) for each in files], uploads, chunk_words, settings.markup)))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property, partial
+from itertools import zip_longest
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -26,7 +27,7 @@ from fbrag_cli.session.retrievers import Retrievers
 from fbrag_cli.session.settings import CacheSettings, DocumentSettings, ModelSettings
 from fbrag_cli.settings import settings_of
 from fbrag_cli.storage.files import on_disk, sha256_of
-from fbrag_cli.text.printable import plural
+from fbrag_cli.text.printable import in_short, plural
 from fbrag_cli.trace import Stage, Trace
 
 if TYPE_CHECKING:
@@ -146,7 +147,7 @@ class Session:
         settings, listener = settings or DocumentSettings(), listener or self.listener
         with stage("read", listener.progress) as watch:
             from fbrag_cli.indexing.collect import collect, collect_one
-            from fbrag_cli.indexing.files import find_files
+            from fbrag_cli.indexing.walk import find_files
 
             paths = [*map(on_disk, paths)]
             reading = replace(_reading(settings, chunk_words, password), refresh=self._reuse.refresh)
@@ -156,7 +157,13 @@ class Session:
             else:
                 collection = collect(findings.files, reading, self.cache, strict=settings.strict, stdin=stdin, listener=listener)
         warnings = (*findings.warnings, *collection.warnings)
-        warn((*warnings, *(each for document in collection.corpus.documents for each in document.warnings)), listener)
+        documents = collection.corpus.documents
+        read = {document.path for document in documents}
+        unread = [file.path for file in findings.files if file.path not in read]
+        named = [("", each) for each in findings.warnings]
+        named += zip_longest(unread, collection.warnings, fillvalue="") if collection.warnings else ()
+        named += [(document.name, each) for document in documents for each in document.warnings]
+        warn(in_short(named), listener)
         return replace(collection, warnings=warnings, seconds=watch.seconds)
 
     def collect_bytes(
@@ -392,7 +399,7 @@ def reasoning_warnings(trace: Trace) -> dict[str, str]:
     }
 
 
-def warn(warnings: tuple[str, ...], listener: Listener) -> None:
+def warn(warnings: Iterable[str], listener: Listener) -> None:
     """Report the warnings of reading documents or of a question."""
     for warning in warnings:
         listener.progress(Event("answer", "warning", text=warning))

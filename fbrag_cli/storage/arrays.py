@@ -68,12 +68,23 @@ def create(path: Path, entry: str, meta: Mapping[str, Any], layout: Layout) -> I
     views.clear()
 
 
+class DamagedError(ValueError):
+    """The file is damaged, or belongs to another entry."""
+
+
 def load(path: Path, entry: str) -> tuple[dict[str, Any], dict[str, Array]]:
     """Return `meta` and the arrays, mapped read-only.
 
-    Raises ValueError, TypeError or KeyError if the file is damaged or belongs to another entry than `entry` ("KIND/KEY"); OSError
-    if it cannot be read.
+    Raises DamagedError if the file is damaged or is that of another entry than `entry` ("KIND/KEY"); OSError if it cannot be
+    read.
     """
+    try:
+        return _load(path, entry)
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError, OverflowError) as error:
+        raise DamagedError(f"{entry} is damaged: {error}") from error
+
+
+def _load(path: Path, entry: str) -> tuple[dict[str, Any], dict[str, Array]]:
     with os.fdopen(open_plain(path), "rb") as file:
         data = np.memmap(file, np.uint8, "r")
     magic, length, checksum = _START.unpack(data[: _START.size].tobytes().ljust(_START.size, b"\0"))

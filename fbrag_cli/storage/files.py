@@ -135,10 +135,7 @@ def locked(path: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        if lock.is_locked:
-            with suppress(OSError):  # Windows does not remove open files
-                os.unlink(lock.lock_file)
-            lock.release()
+        lock.release()
 
 
 # -- reading and the rest ----------------------------------------------------------------------------------------------------

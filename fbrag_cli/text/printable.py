@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from itertools import islice
 from typing import Any
 
@@ -53,6 +53,16 @@ def counted_names(names: Collection[str], unit: str, most: int = 5) -> str:
     names."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return f"{plural(len(names), unit)} ({', '.join(islice(names, most))}{more})"
+
+
+def in_short(named: Iterable[tuple[str, str]], most: int = 12) -> list[str]:
+    """Return warnings of many files, with their names, in at most `most` lines: each kind once, and how many files have it."""
+    kinds: dict[str, list[str]] = {}  # without names, numbers and plurals
+    for name, warning in named:
+        kinds.setdefault(re.sub(r"\d[\d,]*(?: (\w+?)s?\b)?", r"# \1", warning.replace(name, "", 1)), []).append(warning)
+    lines = [f"{first} (and {plural(len(more), 'more file')} alike)" if more else first for first, *more in kinds.values()]
+    rest = len(lines) - most + 1
+    return lines if rest <= 1 else [*lines[: most - 1], f"{rest} more kinds of warnings (--json lists all)"]
 
 
 def byte_size(count: float) -> str:

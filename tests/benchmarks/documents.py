@@ -201,7 +201,7 @@ def files(folders: list[Path]) -> Iterator[Path]:
 
 
 def read_in_child(path: Path) -> dict[str, Any]:
-    """Return what a process of its own makes of a file: text and warnings, or the error; seconds of processor."""
+    """Return what a process of its own makes of a file: text and warnings, or the error; seconds of processor and peak MB."""
     source, sink = os.pipe()
     child = os.fork()
     if child == 0:
@@ -218,6 +218,7 @@ def read_in_child(path: Path) -> dict[str, Any]:
             row = {"code": "crash", "message": repr(error)[:300]}
         used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
         row["seconds"] = round(sum(each.ru_utime + each.ru_stime for each in used), 4)
+        row["mb"] = max(each.ru_maxrss for each in used) // 1000  # kB on Linux
         with os.fdopen(sink, "wb") as file:
             file.write(json.dumps(row).encode())
         os._exit(0)
@@ -252,16 +253,18 @@ def table(path: Path, format_: str | None) -> None:
         for row in sorted(judged, key=lambda row: (row["recall"] - 1) * row["words"])[:40]:
             print(f"{row['recall']:.3f} of {row['words']} {row['file']} {row['missing'][:8]}")
         return
-    print("| format | files | read | refused with text | n | recall, mean | median | below .95 | precision | processor s |")
-    print("|---|---|---|---|---|---|---|---|---|---|")
+    numbers = "n | words | recall, mean | median | below .95 | precision | processor s | peak MB"
+    print(f"| format | files | read | refused with text | {numbers} |")
+    print("|---" * (5 + numbers.count("|")) + "|")
     for name, rows in sorted(groups.items()):
         judged = [row for row in rows if "recall" in row and row["words"] >= LEAST]
         recall = [row["recall"] for row in judged] or [0.0]
         n_read, lost = sum(not row["code"] for row in rows), sum(bool(row["code"]) and row["words"] >= LEAST for row in rows)
         print(
-            f"| {name} | {len(rows)} | {n_read} | {lost} | {len(judged)} | {mean(recall):.3f} | {median(recall):.3f} |"
+            f"| {name} | {len(rows)} | {n_read} | {lost} | {len(judged)} |"
+            f" {sum(row['words'] for row in judged)} | {mean(recall):.3f} | {median(recall):.3f} |"
             f" {sum(each < 0.95 for each in recall)} | {mean([row['precision'] for row in judged] or [0.0]):.2f} |"
-            f" {sum(row.get('seconds', 0) for row in rows):.1f} |"
+            f" {sum(row.get('seconds', 0) for row in rows):.1f} | {max(row.get('mb', 0) for row in rows)} |"
         )
 
 

@@ -41,7 +41,7 @@ def test_a_folder_is_read_recursively_without_what_is_hidden_or_unknown(fbrag: R
     done = fbrag("ask", notes, QUESTION, "--dry-run")
     assert done.returncode == 0, done.stderr
     assert planned(done.stdout) == 4
-    assert done.stderr == ""
+    assert done.stderr == "warning: 1 file was not read: 1 .jpg (--include '*' reads every type)\n"
 
 
 def test_the_plan_has_no_plural_for_one(fbrag: Run, tmp_path: Path) -> None:
@@ -83,6 +83,39 @@ def test_git_ignored_files_are_left_out(fbrag: Run, notes: Path) -> None:
     (notes / ".git").mkdir()
     (notes / ".gitignore").write_text("deep/\n*.html\n")
     assert planned(fbrag("ask", notes, QUESTION, "--dry-run").stdout) == 2
+
+
+def test_the_files_of_other_types_are_told_on_every_way(fbrag: Run, tmp_path: Path) -> None:
+    """A club's folder, whose answer is in a file without a suffix."""
+    folder = tmp_path / "club"
+    folder.mkdir()
+    (folder / "minutes.md").write_text("The rules are in the file of the rules. Dogs were talked about for an hour.\n")
+    (folder / "rules").write_text("Dogs may be brought on weekdays after five, on the lead.\n")
+    (folder / "news.log.1").write_text("2026-01-09 dog of Mr. Fenn found in boat Heron\n")
+    for name in ("old rules.doc", "letter.msg", "fees.numbers"):
+        (folder / name).write_bytes(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600))
+    said = "3 files were not read: 1 .doc, 1 .msg, 1 .numbers (--include '*' reads every type)"
+    text = fbrag("text", folder)
+    assert "on weekdays after five" in text.stdout
+    assert "boat Heron" in text.stdout
+    assert said in text.stderr
+    explained = fbrag("explain", "--method", "vanilla", folder, "When may dogs be brought?", "--json")
+    assert json.loads(explained.stdout)["warnings"] == [said]
+    assert said in fbrag("ask", "--dry-run", folder, "When?").stderr
+
+
+def test_a_hundred_files_with_comments_are_one_line(fbrag: Run, tmp_path: Path) -> None:
+    folder = tmp_path / "many"
+    folder.mkdir()
+    for n in range(40):
+        (folder / f"{n}.html").write_text(f"<p>Page {n} is <del>old</del> new.</p>")
+        (folder / f"{n}.docx").write_bytes(b"no document \0")
+    done = fbrag("text", folder)
+    lines = [line for line in done.stderr.splitlines() if line.startswith("warning: ")]
+    assert len(lines) <= 3
+    assert any("(and 39 more files alike)" in line and "--markup" in line for line in lines)
+    explained = fbrag("explain", "--method", "vanilla", folder, "Which page?", "--json")
+    assert len(json.loads(explained.stdout)["warnings"]) >= 80
 
 
 def test_files_folders_and_stdin_are_pooled_each_once(fbrag: Run, notes: Path) -> None:

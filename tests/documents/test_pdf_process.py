@@ -24,7 +24,7 @@ from fbrag_cli.errors import FbragError
 from fbrag_cli.indexing import collect as collect_module
 from fbrag_cli.indexing.collect import collect, collect_one
 from fbrag_cli.indexing.entry import ReadSettings
-from fbrag_cli.indexing.files import find_files
+from fbrag_cli.indexing.walk import find_files
 from fbrag_cli.progress import Event, Listener
 from fbrag_cli.storage.cache import NOWHERE, Cache
 from fbrag_cli.workers import is_worker

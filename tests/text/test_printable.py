@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fbrag_cli.text.printable import cut_middle, dumps, one_line, plural, printable
+from fbrag_cli.text.printable import cut_middle, dumps, in_short, one_line, plural, printable
 
 
 @given(st.text())
@@ -60,3 +60,22 @@ def test_a_text_that_is_cut_in_the_middle_keeps_both_ends(text: str, width: int)
 
 def test_the_middle_that_is_cut() -> None:
     assert [cut_middle("abcdefghij", width) for width in (10, 9, 8, 3)] == ["abcdefghij", "abcd…ghij", "abcd…hij", "a…j"]
+
+
+def test_warnings_of_many_files_are_one_line_for_each_kind() -> None:
+    named = [(f"{n}.docx", f"{n}.docx: not read: {plural(n, 'comment')} (--markup reads them)") for n in range(1, 201)]
+    named.append(("a.pdf", "a.pdf: pages 3-4 could not be read"))
+    assert in_short(named) == [
+        "1.docx: not read: 1 comment (--markup reads them) (and 199 more files alike)",
+        "a.pdf: pages 3-4 could not be read",
+    ]
+
+
+def test_of_too_many_kinds_of_warnings_the_first_are_told_and_the_rest_is_counted() -> None:
+    names = [f"{a}{b}" for a in "abcdef" for b in "ghijkl"]
+    lines = in_short((name, f"{name}: its {name[::-1]} is odd") for name in names)
+    assert len(lines) == 12
+    assert lines[0] == "ag: its ga is odd"
+    assert lines[-1] == "25 more kinds of warnings (--json lists all)"
+    assert len(in_short((name, f"{name}: its {name[::-1]} is odd") for name in names[:12])) == 12
+    assert in_short([]) == []

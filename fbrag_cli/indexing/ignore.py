@@ -1,0 +1,115 @@
+"""Patterns of git, in .gitignore, .git/info/exclude and options: whether they match one entry of a folder."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, NamedTuple
+
+from fbrag_cli.storage.files import open_plain
+
+if TYPE_CHECKING:
+    from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
+
+_MAX_IGNORE_BYTES = 100_000  # a larger .gitignore is not written by people
+
+
+class Patterns:
+    """The patterns of one .gitignore or option. Paths are relative to its folder, with "/". The last match decides."""
+
+    def __init__(self, patterns: Sequence[GitIgnoreSpecPattern]) -> None:
+        # For git, "[!a]" does not match a "/".
+        regexes = [(re.compile(each.regex.pattern.replace("[^", "[^/")), each.include) for each in patterns if each.regex]
+        self._patterns = regexes[::-1]
+
+    def match(self, path: str, is_folder: bool) -> bool | None:
+        """Return whether the patterns match the entry at `path`; the folders above it do not count. False: the last pattern that
+        matches begins with "!". None: none matches."""
+        for regex, include in self._patterns:
+            # Its only group is the "/" after a folder: a match that ends before the path does is then one of a folder above.
+            entry = f"{path}/" if is_folder and regex.groups else path
+            if any(not regex.groups or found.end() == len(entry) for found in regex.finditer(entry)):
+                return include
+        return None
+
+
+def parse(lines: Iterable[str]) -> tuple[Patterns | None, tuple[str, ...]]:
+    """Return the patterns in `lines` (None if there are none), and the lines that are no pattern: comments, blank or invalid
+    ones."""
+    from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
+
+    patterns: list[GitIgnoreSpecPattern] = []
+    others: list[str] = []
+    for line in lines:
+        try:
+            pattern = GitIgnoreSpecPattern(line.removesuffix("\r"))
+        except (ValueError, re.error):
+            others.append(line)
+            continue
+        if pattern.include is None:
+            others.append(line)
+        else:
+            patterns.append(pattern)
+    return (Patterns(patterns) if patterns else None), tuple(others)
+
+
+class Rules(NamedTuple):
+    """The patterns of one file. folder: the folder that is looked into, relative to the file's; "" or with a "/" at its end."""
+
+    patterns: Patterns
+    folder: str
+
+    def below(self, name: str) -> Rules:
+        """Return the same patterns for the folder `name` in this one."""
+        return Rules(self.patterns, f"{self.folder}{name}/")
+
+
+def rules_above(real: str, warnings: list[str]) -> tuple[Rules, ...] | None:
+    """Return the rules of the repository that the folder `real` lies in, the weakest first, without those of the folder itself.
+
+    None if it lies in no repository or is the root of one. warnings: gets a line for each file that cannot be read.
+    """
+    above = [real, *(str(parent) + os.sep for parent in PurePath(real).parents)]
+    roots = (i for i, folder in enumerate(above) if os.path.lexists(os.path.join(folder, ".git")))
+    if not (depth := next(roots, 0)):
+        return None
+    rules: list[Rules] = _read(os.path.join(above[depth], ".git", "info", "exclude"), warnings)
+    for folder in reversed(above[1 : depth + 1]):
+        rules += _read(os.path.join(folder, ".gitignore"), warnings)
+        name = PurePath(above[above.index(folder) - 1]).name
+        rules = [each.below(name) for each in rules]
+    return tuple(rules)
+
+
+def own_rules(folder: str, names: set[str], inherited: tuple[Rules, ...] | None, warnings: list[str]) -> tuple[Rules, ...] | None:
+    """Return the rules in `folder`: those from above, then its own. names: its entries whose names begin with ".git"."""
+    rules = inherited
+    if ".git" in names:  # a repository begins here, perhaps within another
+        rules = tuple(_read(os.path.join(folder, ".git", "info", "exclude"), warnings))
+    if ".gitignore" in names and rules is not None:
+        rules += tuple(_read(os.path.join(folder, ".gitignore"), warnings))
+    return rules
+
+
+def _read(path: str, warnings: list[str]) -> list[Rules]:
+    """Return the patterns in a file; none, as for git, if it is a link or no regular file."""
+    try:
+        with os.fdopen(open_plain(Path(path)), "rb") as file:
+            data = file.read(_MAX_IGNORE_BYTES + 1)
+    except OSError as error:
+        if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EINVAL):
+            warnings.append(f"{path} is not used: {os_reason(error)}")
+        return []
+    if len(data) > _MAX_IGNORE_BYTES:
+        warnings.append(f"{path} is not used: it has more than {_MAX_IGNORE_BYTES // 1000} kB")
+        return []
+    patterns, _ = parse(os.fsdecode(data.removeprefix(b"\xef\xbb\xbf")).split("\n"))
+    return [Rules(patterns, "")] if patterns else []
+
+
+def os_reason(error: OSError) -> str:
+    """Return the system's reason in lower case, as "permission denied"."""
+    return (error.strerror or type(error).__name__).lower()
