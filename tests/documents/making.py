@@ -34,7 +34,7 @@ _ODF = " ".join(
 )
 _ODF += ' xmlns:draw="urn:oasis:names:tc:opendocument:xmlns:drawing:1.0" xmlns:dc="http://purl.org/dc/elements/1.1/"'
 _ODF += ' xmlns:svg="urn:oasis:names:tc:opendocument:xmlns:svg-compatible:1.0" xmlns:xlink="http://www.w3.org/1999/xlink"'
-_ODF += ' xmlns:math="http://www.w3.org/1998/Math/MathML"'
+_ODF += ' xmlns:math="http://www.w3.org/1998/Math/MathML" xmlns:fo="urn:oasis:names:tc:opendocument:xmlns:xsl-fo-compatible:1.0"'
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fbrag_cli.documents.load import load
-from tests.documents.making import docx, w_paragraph, written
+from tests.documents.making import docx, odf, odt, w_paragraph, written
 
 _COUNTED = "not read: 1 hidden passage (--markup reads them)"
 _DRAWING = 'xmlns:a="http://schemas.openxmlformats.org/drawingml/2006/main"'
@@ -195,6 +195,116 @@ def test_table_styles_fill_their_cells(tmp_path: Path, formats: str, look: str, 
     assert len(document.text.split()) == 8 + is_seen
 
 
+# -- OpenDocument ------------------------------------------------------------------------------------------------------------
+
+
+def _odf_style(family: str, name: str, kind: str, properties: str, parent: str = "") -> str:
+    based = f'style:parent-style-name="{parent}"' if parent else ""
+    inner = f"<style:{kind}-properties {properties}/>" if properties else ""
+    return f'<style:style style:name="{name}" style:family="{family}" {based}>{inner}</style:style>'
+
+
+_PALE, _DARK = 'fo:color="#ffffff"', 'fo:background-color="#1f3864"'
+_ODF_STYLES = "".join(
+    (
+        _odf_style("text", "Pale", "text", _PALE),
+        _odf_style("text", "PaleChild", "text", "", "Pale"),
+        _odf_style("text", "Marked", "text", f"{_PALE} {_DARK}"),
+        _odf_style("text", "Tiny", "text", 'fo:font-size="0.5pt"'),
+        _odf_style("text", "Small", "text", 'fo:font-size="1pt"'),
+        _odf_style("text", "Dark", "text", 'fo:color="#1f3864"'),
+        _odf_style("text", "Auto", "text", f'{_PALE} style:use-window-font-color="true"'),
+        _odf_style("text", "Yellow", "text", 'fo:color="#ffff00"'),
+        _odf_style("paragraph", "PaleText", "text", _PALE),
+        _odf_style("paragraph", "PaleTextChild", "text", "", "PaleText"),
+        _odf_style("paragraph", "Banner", "paragraph", _DARK),
+        _odf_style("paragraph", "BannerChild", "text", _PALE, "Banner"),
+        _odf_style("table-cell", "DarkCell", "table-cell", _DARK),
+        _odf_style("table-cell", "OpenCell", "table-cell", 'fo:background-color="transparent"'),
+        _odf_style("table", "DarkTable", "table", _DARK),
+        _odf_style("section", "DarkSection", "section", _DARK),
+        _odf_style("graphic", "DarkFrame", "graphic", 'draw:fill="solid" draw:fill-color="#1f3864"'),
+        _odf_style("graphic", "OpenFrame", "graphic", 'draw:fill="none" draw:fill-color="#1f3864"'),
+        _odf_style("graphic", "Photo", "graphic", 'draw:fill="bitmap"'),
+        _odf_style("graphic", "Below", "graphic", 'style:run-through="background"'),
+    )
+)
+_O_P = "<text:p>{}</text:p>".format
+_O_STYLED = '<text:p text:style-name="{}">{}</text:p>'.format
+_O_PALE = '<text:span text:style-name="Pale">{}</text:span>'.format
+
+
+def _o_span(style: str, text: str) -> str:
+    return f'<text:p><text:span text:style-name="{style}">{text}</text:span></text:p>'
+
+
+def _o_table(cell: str, text: str, table: str = "") -> str:
+    inner = f'<table:table-cell table:style-name="{cell}">{text}</table:table-cell>'
+    return f"<table:table {table}><table:table-row>{inner}</table:table-row></table:table>"
+
+
+def _o_frame(style: str, text: str, kind: str = "frame") -> str:
+    box = f"<draw:text-box>{text}</draw:text-box>" if kind == "frame" else text
+    return f'<text:p><draw:{kind} draw:style-name="{style}">{box}</draw:{kind}></text:p>'
+
+
+@pytest.mark.parametrize(
+    "secret",
+    [
+        _o_span("Pale", "secret"),
+        _o_span("PaleChild", "secret"),
+        _o_span("Tiny", "secret"),
+        _O_STYLED("PaleTextChild", "secret"),
+        _O_STYLED("Banner", '<text:span text:style-name="Dark">secret</text:span>'),
+        _o_table("OpenCell", _O_P(_O_PALE("secret"))),
+        _o_table("DarkCell", _O_P("<text:span text:style-name='Dark'>secret</text:span>")),
+        '<text:p><text:hidden-text text:is-hidden="true">secret</text:hidden-text></text:p>',
+        _o_frame("OpenFrame", _O_P(_O_PALE("secret"))),
+    ],
+)
+def test_text_that_a_reader_of_opendocument_does_not_see_is_counted(tmp_path: Path, secret: str) -> None:
+    document = written(tmp_path, odt(_O_P("before") + secret + _O_P("after"), styles=_ODF_STYLES), "d.odt")
+    assert document.text == "before\n\nafter"
+    assert document.warnings[0].endswith(_COUNTED)
+    assert "secret" in load(str(tmp_path / "d.odt"), markup=True).text
+
+
+@pytest.mark.parametrize(
+    "seen",
+    [
+        _o_span("Marked", "seen"),
+        _o_span("Auto", "seen"),
+        _o_span("Yellow", "seen"),
+        _o_span("Small", "seen"),
+        _O_STYLED("BannerChild", "seen"),
+        _O_STYLED("Banner", _O_PALE("seen")),
+        _O_STYLED("PaleText", '<text:span text:style-name="Dark">seen</text:span>'),
+        _o_table("DarkCell", _O_P(_O_PALE("seen"))),
+        _o_table("DarkCell", _o_table("OpenCell", _O_P(_O_PALE("seen")))),
+        _o_table("OpenCell", _O_P(_O_PALE("seen")), 'table:style-name="DarkTable"'),
+        _o_table("", _O_P(_O_PALE("seen")), 'table:template-name="Academic"'),
+        f'<text:section text:style-name="DarkSection">{_O_P(_O_PALE("seen"))}</text:section>',
+        _o_frame("DarkFrame", _O_P(_O_PALE("seen"))),
+        _o_frame("Photo", _O_P(_O_PALE("seen"))),
+        _o_frame("", _O_P(_O_PALE("seen")), "custom-shape"),
+        "<text:p><draw:frame><draw:image/></draw:frame></text:p>" + _o_frame("OpenFrame", _O_P(_O_PALE("seen"))),
+        '<text:p><draw:frame draw:style-name="Below"><draw:image/></draw:frame></text:p>' + _O_P(_O_PALE("seen")),
+    ],
+)
+def test_text_on_a_fill_is_seen_in_opendocument(tmp_path: Path, seen: str) -> None:
+    document = written(tmp_path, odt(_O_P("before") + seen, styles=_ODF_STYLES), "d.odt")
+    assert document.text == "before\n\nseen"
+    assert not any("hidden" in each for each in document.warnings)
+
+
+def test_a_page_of_a_dark_color_of_opendocument(tmp_path: Path) -> None:
+    layout = '<style:page-layout style:name="L"><style:page-layout-properties fo:background-color="#1f3864"/></style:page-layout>'
+    styles = odf(f"<office:automatic-styles>{layout}</office:automatic-styles>", "document-styles")
+    body = _O_P("before") + _o_span("Pale", "seen") + _o_span("Dark", "secret")
+    document = written(tmp_path, odt(body, {"styles.xml": styles}, styles=_ODF_STYLES), "d.odt")
+    assert document.text == "before\n\nseen"
+
+
 # -- rich text ---------------------------------------------------------------------------------------------------------------
 
 _COLORS = r"{\colortbl;\red255\green255\blue255;\red31\green56\blue100;\red255\green255\blue0;}"
@@ -237,6 +347,12 @@ def test_text_on_a_fill_is_seen_in_rich_text(tmp_path: Path, body: str) -> None:
     document = written(tmp_path, rf"{{\rtf1{_COLORS}\pard before\par {body}\par}}", "d.rtf")
     assert document.text == "before\n\nseen"
     assert not document.warnings
+
+
+def test_the_first_color_of_rich_text_is_that_of_text_without_one(tmp_path: Path) -> None:
+    colors = r"{\colortbl" + "\n" + r"\red0\green0\blue0;" + "\n" + r"\red255\green255\blue255;}"  # as AbiWord writes it
+    document = written(tmp_path, rf"{{\rtf1{colors}\pard\cf0 seen\par\plain seen too\par\cf1\cb0 secret}}", "d.rtf")
+    assert document.text == "seen\n\nseen too"
 
 
 def test_the_second_cell_of_a_row_has_its_own_fill(tmp_path: Path) -> None:

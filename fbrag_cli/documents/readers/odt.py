@@ -9,9 +9,10 @@ from functools import partial
 from typing import TypeVar
 
 from fbrag_cli.documents.document import HIDDEN, STRUCK, Extracted, comment
+from fbrag_cli.documents.hidden import UNKNOWN_COLOR, Look, is_hidden, parse_color
 from fbrag_cli.documents.readers.blocks import MANY_ROWS, Block, extracted
 from fbrag_cli.documents.readers.equations import Equation
-from fbrag_cli.documents.readers.odt_styles import OUTLINE, Level, Styles, label
+from fbrag_cli.documents.readers.odt_styles import OUTLINE, PATTERN, Level, Styles, label
 from fbrag_cli.documents.readers.package import Archive, Names, attribute, feed, number, resolved
 from fbrag_cli.documents.readers.writer import PAGE_NUMBER, Writer
 from fbrag_cli.documents.source import Source
@@ -36,6 +37,7 @@ _SKIPPED = frozenset(
     "text:ruby-text text:table-of-content-source text:alphabetical-index-source text:number office:forms"
     " office:meta office:scripts office:settings office:font-face-decls office:binary-data office:spreadsheet".split()
 )
+_SHAPES = tuple(f"draw:{name}" for name in "custom-shape rect ellipse circle polygon path caption".split())
 _SPACES = frozenset("text:p text:h text:s text:tab text:line-break".split())
 _OF_STYLES = frozenset(("office:styles", "office:automatic-styles", "office:master-styles"))
 _HEADERS_FOOTERS = {f"style:{kind}{which}": kind for kind in ("header", "footer") for which in ("", "-left", "-first")}
@@ -105,7 +107,8 @@ class _OpenDocument:
         self._skipped_depth = 0
         self._is_hidden = False  # whether what is skipped is hidden text
         self._is_muted = False  # whether the rest of the paragraph is hidden
-        self._looks: list[tuple[bool, str]] = []  # of open paragraphs and spans: whether text is struck out, how it is shifted
+        self._looks: list[dict[str, str]] = [{}]  # of text in the open elements (`Styles.look`), and the color around, "ground"
+        self._floats = self._floats_behind = False  # whether a picture or filled shape does on the page so far
         self._change = ""  # key of the change that is described
         self._changes_depth = 0  # of open elements, from the list of changes
         self._deletions: dict[str, str] = {}  # text of each deletion, until it is at its place
@@ -150,8 +153,9 @@ class _OpenDocument:
             "text:span": self._span,
             "text:tracked-changes": self._begin_changes,
             "text:change": self._deletion,
-            "text:section": self._hideable,
-            "text:hidden-text": self._hideable,
+            "text:section": partial(self._hideable, "section"),
+            "text:hidden-text": partial(self._hideable, "text"),
+            "text:soft-page-break": self._begin_page,
             "text:hidden-paragraph": self._hidden_paragraph,
             "text:s": lambda given: self._say(" " * number(attribute(given, "c"), 1, _MAX_SPACES)),
             "text:tab": lambda _: self._say(" "),
@@ -163,10 +167,11 @@ class _OpenDocument:
             "text:list-header": lambda _: self._item({}, is_header=True),
             "text:page-number": self._page_number,
             "text:page-count": self._page_number,
-            "table:table": lambda _: self._writer.begin_table(),
+            "table:table": self._table,
             "table:table-row": lambda _: self._writer.builder.begin_row(),
-            "table:table-cell": lambda given: self._cell(number(attribute(given, "number-rows-spanned"), 1, MANY_ROWS)),
-            "table:covered-table-cell": lambda _: self._cell(0),
+            "table:table-cell": self._cell,
+            "table:covered-table-cell": partial(self._cell, is_covered=True),
+            **dict.fromkeys(_SHAPES, self._shape),
             "draw:text-box": self._begin_story,
             "draw:frame": self._frame,
             "draw:object": self._object,
@@ -185,15 +190,16 @@ class _OpenDocument:
             **{name: partial(self._end_header_or_footer, kind) for name, kind in _HEADERS_FOOTERS.items()},
             "text:p": self._end_paragraph,
             "text:h": self._end_paragraph,
-            "text:span": self._looks.pop,
+            **dict.fromkeys(("text:span", "text:section", "text:hidden-text", "table:table", "draw:frame"), self._looks.pop),
+            **dict.fromkeys(_SHAPES, self._looks.pop),
             "text:note": lambda: self._end_story(partial(self._writer.end_note, self._label)),
             "text:note-citation": self._end_label,
             "text:list": self._end_list,
             "text:list-item": self._end_item,
             "text:list-header": self._end_item,
             "table:table-row": lambda: self._writer.builder.end_row(),
-            "table:table-cell": self._writer.end_cell,
-            "table:covered-table-cell": self._writer.end_cell,
+            "table:table-cell": self._end_cell,
+            "table:covered-table-cell": self._end_cell,
             "draw:text-box": lambda: self._end_story(self._writer.end_box),
             "svg:title": self._end_description,
             "svg:desc": self._end_description,
@@ -276,10 +282,21 @@ class _OpenDocument:
             self._say(PAGE_NUMBER)
             self._skip(attributes)
 
-    def _cell(self, n_rows: int) -> None:
-        """Begin a cell. n_rows: as of `BlockBuilder.merge_cell`."""
+    def _table(self, attributes: dict[str, str]) -> None:
+        self._writer.begin_table()
+        self._enter("table", attributes)
+        if attribute(attributes, "template-name"):  # which may fill its cells
+            self._looks[-1].setdefault("ground", PATTERN)
+
+    def _cell(self, attributes: dict[str, str], *, is_covered: bool = False) -> None:
         self._writer.begin_cell()
-        self._writer.builder.merge_cell(n_rows)
+        n_rows = number(attribute(attributes, "number-rows-spanned"), 1, MANY_ROWS)
+        self._writer.builder.merge_cell(0 if is_covered else n_rows)
+        self._enter("table-cell", attributes)
+
+    def _end_cell(self) -> None:
+        self._looks.pop()
+        self._writer.end_cell()
 
     # -- what is not read ----------------------------------------------------------------------------------------------------
 
@@ -291,12 +308,33 @@ class _OpenDocument:
         self._skipped_depth, self._is_hidden = 1, is_hidden
 
     def _span(self, attributes: dict[str, str]) -> None:
-        style = attribute(attributes, "style-name")
-        if self._styles.is_hidden("text", style):
+        if not self._hides("text", attributes):
+            self._enter("text", attributes)
+
+    def _hides(self, family: str, attributes: dict[str, str], *, is_hidden: bool = False) -> bool:
+        """Skip the open element if it is hidden, itself or by its style, and hidden text is not read. Return whether it is."""
+        is_hidden = is_hidden or bool(self._styles.look(family, attribute(attributes, "style-name")).get("hidden"))
+        if is_hidden and not self.markup.is_read:
             self._skip(attributes, is_hidden=True)
-        else:
-            around = self._looks[-1] if self._looks else (False, "")
-            self._looks.append(self._styles.look_of("text", style, *around))
+        return is_hidden and not self.markup.is_read
+
+    def _enter(self, family: str, attributes: dict[str, str]) -> None:
+        """Let the style of the open element hold in it: of text that is around it only if it is a part of that."""
+        own, around = self._styles.look(family, attribute(attributes, "style-name")), self._looks[-1]
+        look = around | own if family == "text" else {key: around[key] for key in ("ground",) if key in around} | own
+        if own.get("area", "transparent") != "transparent":
+            look["ground"] = own["area"]
+        self._looks.append(look)
+
+    def _hides_text(self) -> bool:
+        """Return whether a person does not see the text that is said next."""
+        look = self._looks[-1]
+        color, ground = parse_color(look.get("color", "")), None
+        if color is not None:
+            fills = [look.get("highlight", ""), look.get("ground", ""), self._styles.page_area]
+            fills += [PATTERN] if self._floats_behind else []
+            ground = next(filter(None, (UNKNOWN_COLOR if fill == PATTERN else parse_color(fill) for fill in fills)), None)
+        return is_hidden(Look(float(look["size"]) if "size" in look else None, color, ground))
 
     # -- tracked deletions ---------------------------------------------------------------------------------------------------
 
@@ -327,12 +365,13 @@ class _OpenDocument:
             self._writer.say(text, struck=True)
             self._writer.end_paragraph()
 
-    def _hideable(self, attributes: dict[str, str]) -> None:
-        if attribute(attributes, "display") == "none" or attribute(attributes, "is-hidden") == "true":
-            self._skip(attributes, is_hidden=True)
+    def _hideable(self, family: str, attributes: dict[str, str]) -> None:
+        is_hidden = attribute(attributes, "display") == "none" or attribute(attributes, "is-hidden") == "true"
+        if not self._hides(family, attributes, is_hidden=is_hidden):
+            self._enter(family, attributes)
 
     def _hidden_paragraph(self, attributes: dict[str, str]) -> None:
-        if attribute(attributes, "is-hidden") == "true" and self._writer.in_paragraph:
+        if attribute(attributes, "is-hidden") == "true" and self._writer.in_paragraph and not self.markup.is_read:
             self._writer.discard()
             self._is_muted = True
 
@@ -340,15 +379,14 @@ class _OpenDocument:
 
     def _say(self, text: str) -> None:
         if not self._is_muted:
-            struck, shift = self._looks[-1] if self._looks else (False, "")
-            self._writer.say(text, struck=struck, shift=shift)
+            look = self._looks[-1]
+            self._writer.say(text, hidden=self._hides_text(), struck=bool(look.get("struck")), shift=look.get("shift", ""))
 
     def _paragraph(self, attributes: dict[str, str], level: int = 0) -> None:
         style = attribute(attributes, "style-name")
-        if self._styles.is_hidden("paragraph", style):
-            self._skip(attributes, is_hidden=True)
+        if self._hides("paragraph", attributes):
             return
-        self._looks.append(self._styles.look_of("paragraph", style))
+        self._enter("paragraph", attributes)
         items = self._lists[-1] if self._lists else None
         mark = ""
         if items is not None and not items.begun:
@@ -428,12 +466,31 @@ class _OpenDocument:
         self._lists = self._outer_lists.pop()
         return end()
 
-    def _frame(self, _: dict[str, str]) -> None:
+    def _frame(self, attributes: dict[str, str]) -> None:
         self._is_read = self._is_object = False
+        self._shape(attributes, is_frame=True)
+
+    def _shape(self, attributes: dict[str, str], *, is_frame: bool = False) -> None:
+        """Begin a shape. One without a fill shows what it floats on. Drawn shapes have one unless they say that they do not."""
+        self._enter("graphic", attributes)
+        look = self._looks[-1]
+        area = look.get("area", "" if is_frame else PATTERN)
+        if area in ("", "transparent"):
+            look |= {"ground": PATTERN} if self._floats else {}
+        else:
+            look["ground"] = area
+            self._float()
+
+    def _float(self) -> None:
+        self._floats, self._floats_behind = True, self._floats_behind or self._looks[-1].get("run-through") == "background"
+
+    def _begin_page(self, _: dict[str, str]) -> None:
+        self._floats = self._floats_behind = False
 
     def _image(self, _: dict[str, str]) -> None:
         if not self._is_object:  # which it shows
             self._leave_out("picture")
+            self._float()
 
     def _old_object(self, _: dict[str, str]) -> None:
         self._is_object = True

@@ -1,4 +1,4 @@
-"""Look up the styles of an OpenDocument text: numbers of lists and headings, text that is hidden, struck out or raised."""
+"""Look up the styles of an OpenDocument text: numbers of lists and headings, and how text is drawn and on what."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from fbrag_cli.documents.readers.package import number
 _LEVELS = 10
 _MAX_LABEL = 60  # characters
 _MAX_PARENTS = 20  # styles may be based on each other in a circle
+_POINTS = re.compile(r"\d{1,4}(?:\.\d{1,6})?pt", re.ASCII)
 _PLACE = re.compile(r"%(\d\d?)%")
 _FORMATS: dict[str, Callable[[int], str]] = {
     "1": str,
@@ -25,7 +26,11 @@ _FORMATS: dict[str, Callable[[int], str]] = {
 }
 _SHIFTS = {"super": "^", "sub": "_", "0%": ""}
 _LEVEL_NAMES = frozenset(("list-level-style-number", "outline-level-style", "list-level-style-bullet", "list-level-style-image"))
-_READ = _LEVEL_NAMES | {"list-style", "outline-style", "style", "text-properties"}
+_AREAS = frozenset(f"{kind}-properties" for kind in ("paragraph", "table", "table-cell", "section", "graphic", "page-layout"))
+_READ = _LEVEL_NAMES | _AREAS | {"list-style", "outline-style", "style", "default-style", "page-layout", "text-properties"}
+_READ |= {"background-image"}
+#: A fill of several colors: a picture, a gradient or a pattern.
+PATTERN = "pattern"
 #: Key of the numbering of headings.
 OUTLINE = "outline"
 
@@ -46,14 +51,12 @@ class Level:
 
 @dataclass(slots=True)
 class _Style:
-    """A style. parent: key of that which it is based on. list: key of its list. struck: whether it strikes out. shift: "^" if its
-    text is raised, "_" if lowered. These are None if unsaid."""
+    """A style. parent: key of that which it is based on. list: key of its list; None if unsaid. look: what it says of how text is
+    drawn (`Styles.look`)."""
 
     parent: str = ""
     list: str | None = None
-    hidden: bool = False
-    struck: bool | None = None
-    shift: str | None = None
+    look: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -64,7 +67,7 @@ class Styles:
     lists: dict[str, dict[int, Level]] = field(default_factory=dict)
     pages: dict[str, None] = field(default_factory=dict)
     _styles: dict[str, _Style] = field(default_factory=dict)
-    _hidden: dict[tuple[str, str], bool] = field(default_factory=dict)
+    _looks: dict[str, dict[str, str]] = field(default_factory=dict)
     _open_list: str = ""
     _open: _Style | None = None
 
@@ -80,33 +83,45 @@ class Styles:
             case _ if name in _LEVEL_NAMES:
                 level = min(number(given.get("level", ""), 1), _LEVELS)
                 self.lists.setdefault(self._open_list, {})[level] = _level(given, is_bullet=name.endswith(("bullet", "image")))
-            case "style":
+            case "style" | "default-style" | "page-layout":
                 if page := given.get("master-page-name"):
                     self.pages[page] = None
-                self._hidden.clear()
-                self._open = self._styles[f"{given.get('family')} {given.get('name')}"] = _Style(
-                    given.get("parent-style-name", ""), given.get("list-style-name")
-                )
+                self._looks.clear()
+                key = f"{given.get('family', name)} {given.get('name', '')}"
+                self._open = self._styles[key] = _Style(given.get("parent-style-name", ""), given.get("list-style-name"))
             case "text-properties" if self._open is not None:
-                self._open.hidden = given.get("display") == "none"
-                if (line := given.get("text-line-through-style", given.get("text-line-through-type"))) is not None:
-                    self._open.struck = line != "none"
-                if position := given.get("text-position", "").split():
-                    self._open.shift = _SHIFTS.get(position[0], "_" if position[0][0] == "-" else "^")
+                _add_look_of_text(self._open.look, given)
+            case "background-image" if self._open is not None and "href" in given:
+                self._open.look["fill"] = "bitmap"
+            case _ if name in _AREAS and self._open is not None:
+                named = {"fill": "fill", "fill-color": "fill color", "background-color": "area", "run-through": "run-through"}
+                self._open.look |= {named[key]: value for key, value in given.items() if key in named}
 
-    def is_hidden(self, family: str, name: str) -> bool:
-        hidden = self._hidden.get((family, name))
-        if hidden is None:
-            hidden = self._hidden[family, name] = any(style.hidden for style in self._line(family, name))
-        return hidden
+    def look(self, family: str, name: str) -> dict[str, str]:
+        """Return what a style says of how text is drawn: "hidden", "struck" ("" for no), "shift" ("^" if raised, "_" if lowered),
+        "size" (points), "color", "highlight" (color below the text), "area" (that of the paragraph, cell or shape; PATTERN)."""
+        key = f"{family} {name}"
+        if key not in self._looks:
+            look: dict[str, str] = {}
+            for style in reversed(self._line(family, name)):
+                look |= style.look
+            fill = look.get("fill", "")
+            if fill in ("solid", "none"):
+                look["area"] = look.get("fill color", PATTERN) if fill == "solid" else "transparent"
+            elif fill:
+                look["area"] = PATTERN
+            self._looks[key] = look
+        return self._looks[key]
 
-    def look_of(self, family: str, name: str, struck: bool = False, shift: str = "") -> tuple[bool, str]:
-        """Return whether a style strikes out, and how it shifts (`_Style.shift`). struck, shift: those of the text around it."""
-        line = self._line(family, name)
-        return (
-            next((style.struck for style in line if style.struck is not None), struck),
-            next((style.shift for style in line if style.shift is not None), shift),
-        )
+    @property
+    def page_area(self) -> str:
+        """Return the color of the pages, PATTERN if they have several, "" without one."""
+        if "pages" not in self._looks:
+            pages = [key.partition(" ") for key in self._styles if key.startswith("page-layout ")]
+            areas = {self.look(kind, name).get("area", "transparent") for kind, _, name in pages}
+            area = "" if areas <= {"transparent"} else areas.pop() if len(areas) == 1 else PATTERN
+            self._looks["pages"] = {"area": area}
+        return self._looks["pages"]["area"]
 
     def list_of(self, name: str) -> str | None:
         """Return the key of the list that paragraphs of a style belong to; "" if they have no number, None if unsaid."""
@@ -116,8 +131,28 @@ class Styles:
         line: list[_Style] = []
         while len(line) < _MAX_PARENTS and (style := self._styles.get(f"{family} {name}")):
             line.append(style)
+            if not name:  # the default
+                break
             name = style.parent
         return line
+
+
+def _add_look_of_text(look: dict[str, str], given: dict[str, str]) -> None:
+    """Add what the properties of text say to `look`."""
+    if "display" in given:
+        look["hidden"] = "yes" if given["display"] == "none" else ""
+    if (line := given.get("text-line-through-style", given.get("text-line-through-type"))) is not None:
+        look["struck"] = "" if line == "none" else "yes"
+    if position := given.get("text-position", "").split():
+        look["shift"] = _SHIFTS.get(position[0], "_" if position[0][0] == "-" else "^")
+    if given.get("use-window-font-color") == "true":
+        look["color"] = "auto"
+    elif "color" in given:
+        look["color"] = given["color"]
+    if _POINTS.fullmatch(size := given.get("font-size", "")):
+        look["size"] = size.removesuffix("pt")
+    if "background-color" in given:
+        look["highlight"] = given["background-color"]
 
 
 def label(levels: dict[int, Level], counts: dict[int, int], depth: int, start: int | None = None) -> str:

@@ -94,7 +94,7 @@ def _colors(data: bytes) -> dict[int, Color]:
     colors = {_PATTERN: UNKNOWN_COLOR}
     for at, entry in enumerate(table[1].split(b";") if table else ()):
         levels = {name: min(int(level), 255) for name, level in _LEVEL.findall(entry)}
-        if levels:
+        if levels and at:
             colors[at] = Color(*(levels.get(name, 0) for name in (b"red", b"green", b"blue")))
     return colors
 
