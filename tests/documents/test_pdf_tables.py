@@ -194,3 +194,25 @@ def test_a_sideways_table_below_a_header_and_above_a_footer(tmp_path: Path) -> N
     content = b"\n".join(part.split(b"stream\n")[1].split(b"\nendstream")[0] for part in parts)
     lines = load(written(tmp_path, pdf_of_contents(stream(content)))).text.split("\n")
     assert lines == ["Manual of the filling line", *("\t".join(cells).rstrip("\t") for cells in ROWS), "Page 7"]
+
+
+@pytest.mark.parametrize(
+    "first", [["", "2003-04", "2004-05", "2005-06"], ["2011", "54,956", "38,909", "16,047"]], ids=["years", "a row"]
+)
+def test_a_table_whose_first_row_names_no_columns(tmp_path: Path, first: list[str]) -> None:
+    rows = [
+        first,
+        *(
+            [name, str(n), "" if n % 2 else "7.5", f"{n},100"]
+            for n, name in enumerate(["Maine", "Ohio", "Utah", "Iowa", "Texas"])
+        ),
+    ]
+    items = [item for number, cells in enumerate(rows) for item in row(740 - 14 * number, cells)]
+    assert read(tmp_path, items).text.split("\n") == ["\t".join(cells) for cells in rows]
+
+
+def test_a_text_that_reaches_into_the_next_column(tmp_path: Path) -> None:
+    rows = [["Date", "For", "Paid", "Left"], ["1 May", "rent", "40", "7"], ["2 May", "oil for the lamps of the mole", "", "9"]]
+    rows += [["3 May", "tar", "2", "5"]]
+    items = [item for number, cells in enumerate(rows) for item in row(740 - 14 * number, cells, [72, 150, 200, 340])]
+    assert read(tmp_path, items).text.split("\n") == ["\t".join(cells) for cells in rows]

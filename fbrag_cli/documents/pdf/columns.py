@@ -1,4 +1,4 @@
-"""Keep the cells of tables in the columns of their header, on its page and on those that follow.
+"""Keep the cells of tables in the columns of their header or first row, on its page and on those that follow.
 
 A PDF has no tables, only words at places: where a row leaves a cell empty, its other values would seem to be in other columns.
 Rows of a table become lines with tabs between the cells, as in other formats; an empty cell is nothing between two tabs.
@@ -18,6 +18,7 @@ from fbrag_cli.documents.tables import differs_from, is_name
 _MIN_COLUMNS = 3  # with two, a value can belong to one column only
 _MAX_COLUMNS = 50
 _MIN_ROWS = 2  # below a header
+_MIN_ROWS_ALONE = 4  # below a first row that is not a header
 _MAX_SINGLE = 2  # lines of one cell between two rows: a heading, or the rest of a cell
 _MAX_BETWEEN = 3  # lines between the rows of two pages: a footer and a header
 _MAX_GAP = 3.0  # distance of two rows, in distances of the first two
@@ -91,11 +92,12 @@ def _rows_of(page: PageLines, columns: _Columns) -> tuple[dict[int, str], _Colum
         rows: dict[int, _Row] = {}
         if columns and index <= _MAX_BETWEEN and not found and not _begins_table(page, index) and len(page.cells[index]) > 1:
             rows = _rows(page, index, columns)
-        if not rows and (header := _header(page, index)) is not None:
+        if not rows and (header := _columns_of(page, index)) is not None:
             own = _widened(header, page.cells[index + 1 : index + 1 + _SAMPLE])
             below = _rows(page, index + 1, own, page.baselines[index], most=_SAMPLE)
             room = min(other[0] - one[1] for one, other in pairwise(header))
-            if _is_table(below, len(own), is_wide=room > _WIDE * page.sizes[index]):
+            fewest = _MIN_ROWS if _names_columns(page, index) else _MIN_ROWS_ALONE
+            if _is_table(below, len(own), fewest, is_wide=room > _WIDE * page.sizes[index]):
                 columns, rows = own, _rows(page, index + 1, own, page.baselines[index])
                 rows[index] = _placed(page.cells[index], own) or {}
         for place, row in rows.items():
@@ -106,10 +108,10 @@ def _rows_of(page: PageLines, columns: _Columns) -> tuple[dict[int, str], _Colum
     return found, columns if at_end else []
 
 
-def _header(page: PageLines, index: int) -> _Columns | None:
-    """Return the columns that a line heads; None if it is no header. The first column may have no name."""
+def _columns_of(page: PageLines, index: int) -> _Columns | None:
+    """Return the columns of a table whose first row a line may be; None if it is none. The first column may be empty in it."""
     cells = page.cells[index]
-    if not (2 <= len(cells) <= _MAX_COLUMNS and all(is_name(cell.text) for cell in cells)):
+    if not 2 <= len(cells) <= _MAX_COLUMNS:
         return None
     columns = [(cell.left, cell.right) for cell in cells]
     if any(one[1] > other[0] for one, other in pairwise(columns)):
@@ -120,10 +122,15 @@ def _header(page: PageLines, index: int) -> _Columns | None:
     return columns if len(columns) >= _MIN_COLUMNS else None
 
 
+def _names_columns(page: PageLines, index: int) -> bool:
+    return all(is_name(cell.text) for cell in page.cells[index])
+
+
 def _begins_table(page: PageLines, index: int) -> bool:
     """Return whether a line is surely a header."""
     below = [cell.text for cells in page.cells[index + 1 : index + 1 + _MIN_ROWS] for cell in cells]
-    return _header(page, index) is not None and differs_from([cell.text for cell in page.cells[index]], below)
+    is_header = _names_columns(page, index) and _columns_of(page, index) is not None
+    return is_header and differs_from([cell.text for cell in page.cells[index]], below)
 
 
 def _widened(columns: _Columns, rows: Sequence[Sequence[Cell]]) -> _Columns:
@@ -158,14 +165,14 @@ def _rows(page: PageLines, start: int, columns: _Columns, above: float | None = 
     return rows
 
 
-def _is_table(rows: Mapping[int, _Row], n_columns: int, *, is_wide: bool) -> bool:
-    """Return whether the rows below a header are those of a table, and not lines of text with wide spaces.
+def _is_table(rows: Mapping[int, _Row], n_columns: int, fewest: int, *, is_wide: bool) -> bool:
+    """Return whether the rows below the first are those of a table, and not lines of text with wide spaces.
 
-    is_wide: whether the room between the columns is more than that.
+    fewest: rows of several cells. is_wide: whether the room between the columns is more than that.
     """
     full = [row for row in rows.values() if len(row) > 1]
     texts = [cell.text for row in full for cells in row.values() for cell in cells]
-    if len(full) < _MIN_ROWS or median(map(len, texts)) > _MAX_LENGTH or (all(map(is_name, texts)) and not is_wide):
+    if len(full) < fewest or median(map(len, texts)) > _MAX_LENGTH or (all(map(is_name, texts)) and not is_wide):
         return False
     columns = [[row[column][0] for row in full if column in row] for column in range(n_columns)]
     return sum(map(_is_aligned, columns)) >= _ALIGNED * n_columns
@@ -206,5 +213,6 @@ def _column_of(cell: Cell, columns: _Columns, first: int) -> int | None:
         if left > cell.right:
             break
     if len(spanned) > 1:
-        return None
+        # A text that is too long for its column reaches into the next ones.
+        return spanned[0] if abs(cell.left - columns[spanned[0]][0]) <= _SAME_EDGE and spanned[0] > 0 else None
     return spanned[0] if spanned else nearest

@@ -76,7 +76,7 @@ def _counting(lines: Sequence[Line], numbers: Mapping[int, Cell], side: int) -> 
 
 
 def _counts_prose(lines: Sequence[Line], numbers: Mapping[int, Cell], side: int) -> bool:
-    """Return whether numbers are next to lines of prose: these fill their column, and go on with small letters."""
+    """Return whether numbers are next to lines of prose: these fill their column, and continue with small letters."""
     highest, lowest = (most(lines[index].baseline for index in numbers) for most in (max, min))
     beside = [_without(line, side) if index in numbers else line for index, line in enumerate(lines)]
     beside = [line for line in beside if line.cells and lowest <= line.baseline <= highest]
@@ -135,7 +135,8 @@ def _with_initials(lines: Sequence[Line]) -> Sequence[Line]:
 def _in_columns(lines: Sequence[Line]) -> list[Line]:
     """Return the lines as they are unless the file's order goes to and fro between columns."""
     places = [(index, cell) for index, line in enumerate(lines) for cell in line.cells]
-    if len(places) > _MOST_CELLS:
+    straight = (len(line.cells) == 1 for line in lines)
+    if len(places) > _MOST_CELLS or (all(straight) and all(one.baseline > other.baseline for one, other in pairwise(lines))):
         return list(lines)
     order = reading_order([_box(lines[index], cell) for index, cell in places], only_columns=True)
     moved = [after for before, after in enumerate(order) if before != after]
