@@ -247,6 +247,91 @@ def test_shapes_outside_the_slide_are_left_out_and_told(tmp_path: Path, box: str
     assert "perhaps" in load(str(path), markup=True).text
 
 
+# -- text that cannot be seen --------------------------------------------------------------------------------------------------
+
+
+def _solid(color: str) -> str:
+    kind = "srgbClr" if len(color) == 6 and color.upper() == color else "schemeClr"
+    return f'<a:solidFill><a:{kind} val="{color}"/></a:solidFill>'
+
+
+def _run(text: str, color: str, fill: str = "", style: str = "", more: str = "", left: int = 10, size: str = "1800") -> str:
+    """A text box with a run of a color. fill, style: its own. more: further properties of the run."""
+    place = f'<a:xfrm><a:off x="{left}0000" y="100000"/><a:ext cx="1000000" cy="1000000"/></a:xfrm>'
+    run = f'<a:r><a:rPr sz="{size}">{_solid(color) if color else ""}{more}</a:rPr><a:t>{text}</a:t></a:r>'
+    properties = f"<p:spPr>{place}{fill}<a:ln>{_solid('000000')}</a:ln></p:spPr>{style}"
+    return f"<p:sp><p:nvSpPr><p:nvPr/></p:nvSpPr>{properties}<p:txBody><a:p>{run}</a:p></p:txBody></p:sp>"
+
+
+_WHITE = _run("perhaps", "FFFFFF")
+_CLEAR = "<a:noFill/>"
+_PHOTO = ('<p:pic><p:nvPicPr/><p:spPr><a:xfrm><a:off x="0" y="0"/><a:ext cx="{}" cy="9000000"/></a:xfrm></p:spPr></p:pic>').format
+_STYLED = '<p:style><a:lnRef idx="1"/><a:fillRef idx="{}"><a:schemeClr val="accent1"/></a:fillRef></p:style>'.format
+_DARK = f"<p:bg><p:bgPr>{_solid('1F2A44')}</p:bgPr></p:bg>"
+_THEME = (
+    '<a:theme xmlns:a="http://schemas.openxmlformats.org/drawingml/2006/main"><a:clrScheme>'
+    '<a:dk1><a:sysClr val="windowText" lastClr="000000"/></a:dk1><a:lt1><a:sysClr val="window" lastClr="FFFFFF"/></a:lt1>'
+    '<a:accent1><a:srgbClr val="4472C4"/></a:accent1></a:clrScheme></a:theme>'
+)
+_REFERENCE = '<p:bg><p:bgRef idx="{}"><a:schemeClr val="bg1"/></p:bgRef></p:bg>'.format
+
+
+@pytest.mark.parametrize(
+    ("shapes", "background", "master", "is_seen"),
+    [
+        (_WHITE, "", "", False),
+        (_run("perhaps", "FFFFFF", _CLEAR), "", "", False),
+        (_run("perhaps", "bg1"), "", "", False),
+        (_run("perhaps", "FFFFFF", _solid("FFFFFF")), "", "", False),
+        (_run("perhaps", "1F2A44"), _DARK, "", False),  # dark on the same dark
+        (_run("perhaps", "000000", size="50"), "", "", False),  # half a point
+        (_WHITE, "", _REFERENCE(1001), False),
+        (_run("perhaps", "FFFFFF", style=_STYLED(0)), "", "", False),
+        (_run("box", "", _solid("1F2A44"), left=400) + _WHITE, "", "", False),  # elsewhere
+        (_WHITE, _DARK, "", True),
+        (_WHITE, "", _DARK, True),
+        (_WHITE, "", _REFERENCE(1003), True),  # a gradient or picture of the theme
+        (_WHITE, "", _REFERENCE(1001).replace("bg1", "accent1"), True),
+        (_WHITE, "<p:bg><p:bgPr><a:blipFill/></p:bgPr></p:bg>", "", True),
+        (_run("perhaps", "FFFFFF", _solid("4472C4")), "", "", True),
+        (_run("perhaps", "bg1", _solid("accent1")), "", "", True),
+        (_run("perhaps", "FFFFFF", "<a:gradFill/>"), "", "", True),
+        (_run("perhaps", "FFFFFF", style=_STYLED(1)), "", "", True),
+        (_run("box", "", _solid("1F2A44")) + _WHITE, "", "", True),  # on another box
+        (_PHOTO(9_000_000) + _WHITE, "", "", True),
+        (_PHOTO(500_000) + _WHITE, "", "", True),  # on a part of one
+        (_WHITE, "", "photo", True),
+        (_run("perhaps", "FFFFFF", more="<a:highlight><a:srgbClr val='000000'/></a:highlight>"), "", "", True),
+        (_run("perhaps", "808080"), "", "", True),
+        (_run("perhaps", ""), "", "", True),
+    ],
+)
+def test_text_in_the_color_of_its_ground_is_left_out(
+    tmp_path: Path, shapes: str, background: str, master: str, is_seen: bool
+) -> None:
+    def made(inside: str, before: str, root: str) -> str:
+        return slide(inside, root).replace("<p:spTree>", f"{before}<p:spTree>")
+
+    below = (_PHOTO(9_000_000), "") if master == "photo" else ("", master)
+    colors = '<p:clrMap bg1="lt1" tx1="dk1" accent1="accent1"/></p:sldMaster>'
+    more: dict[str, bytes | str] = {
+        "ppt/slides/slide1.xml": made(shapes + _run("seen", "000000", _solid("FF0000"), left=700), background, "sld"),
+        "ppt/slides/_rels/slide1.xml.rels": relations(("slideLayout", "../slideLayouts/l1.xml")),
+        "ppt/slideLayouts/l1.xml": slide("", "sldLayout"),
+        "ppt/slideLayouts/_rels/l1.xml.rels": relations(("slideMaster", "../slideMasters/m1.xml")),
+        "ppt/slideMasters/m1.xml": made(*below, "sldMaster").replace("</p:sldMaster>", colors),
+        "ppt/slideMasters/_rels/m1.xml.rels": relations(("theme", "../theme/theme1.xml")),
+        "ppt/theme/theme1.xml": _THEME,
+    }
+    path = tmp_path / "deck.pptx"
+    path.write_bytes(pptx([""], more))
+    document = load(str(path))
+    assert "seen" in document.text
+    assert ("perhaps" in document.text) == is_seen
+    assert ("1 hidden passage" in " ".join(document.warnings)) != is_seen
+    assert "perhaps" in load(str(path), markup=True).text
+
+
 def test_pictures_are_counted(tmp_path: Path) -> None:
     document = written(tmp_path, pptx([shape("a") + _picture("A map") + _picture("")]), "deck.pptx")
     assert document.text == "Slide 1\n\na\n\n[A map]"

@@ -9,7 +9,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from fbrag_cli.documents.document import STRUCK, comment
+from fbrag_cli.documents.document import HIDDEN, STRUCK, comment
+from fbrag_cli.documents.hidden import WHITE, Color, Look, is_hidden, parse_color
 from fbrag_cli.documents.layout import Box, reading_order
 from fbrag_cli.documents.readers.blocks import MANY_ROWS, Block, BlockBuilder, MarkupText
 from fbrag_cli.documents.readers.charts import read_linked
@@ -45,11 +46,18 @@ def parts_named(archive: Archive, part: str, path: str, linked: Iterable[Relatio
     return [next((targets.get(value, "") for name, value in each if name.endswith("}id")), "") for each in references]
 
 
-def read_drawing(archive: Archive, part: str, linked: Iterable[Relation], left_out: Counter[str], markup: MarkupText) -> Drawing:
+def read_drawing(
+    archive: Archive,
+    part: str,
+    linked: Iterable[Relation],
+    left_out: Counter[str],
+    markup: MarkupText,
+    layout: Layout | None = None,
+) -> Drawing:
     """Read the part `part`, with the charts and diagrams that it refers to.
 
     linked: the relations of the part. left_out: counts what is not read, by its name. markup: tells what is read of struck-out
-    text.
+    text. layout: of a slide.
     """
     relations = {each.identity: each for each in linked}
 
@@ -63,7 +71,7 @@ def read_drawing(archive: Archive, part: str, linked: Iterable[Relation], left_o
         apart = f"{relation.target} "  # from the shapes' groups
         return [replace(block, group=block.group and apart + block.group) for block in blocks]
 
-    drawing = Drawing(lambda identity: read(relations.pop(identity, None)), left_out, markup)
+    drawing = Drawing(lambda identity: read(relations.pop(identity, None)), left_out, markup, layout)
     archive.feed(part, drawing)
     for each in relations.values():
         if each.kind == "diagramData":  # its frame is in a form that is not known
@@ -71,16 +79,22 @@ def read_drawing(archive: Archive, part: str, linked: Iterable[Relation], left_o
     return drawing
 
 
+_MAX_BELOW = 200  # shapes that are looked at for what is below a text
+_UNKNOWN = Look(on_picture=True)  # a ground whose color is not known
+
+
 @dataclass(slots=True)
 class _Frame:
     """Where a shape or group lies. outer: the group around it. first: number of the blocks before it. placeholder: its type and
-    index, by which layouts know its place. edges: numbers of its elements off, ext, chOff and chExt. rotated: whether it is."""
+    index, by which layouts know its place. edges: numbers of its elements off, ext, chOff and chExt. rotated: whether it is.
+    fill: the ground of what is drawn on it; None without one of its own."""
 
     outer: _Frame | None = None
     first: int = 0
     placeholder: tuple[str, str] | None = None
     edges: dict[str, tuple[int, int]] = field(default_factory=dict)
     rotated: bool = False
+    fill: Look | None = None
 
     @property
     def box(self) -> Box | None:
@@ -108,11 +122,39 @@ class _Frame:
         return Box(left, top, right, bottom)
 
 
+@dataclass(slots=True)
+class Layout:
+    """What lies below a slide: its layout and master. frames: of their shapes, the lowest first. placeholders: of those that a
+    slide fills, the uppermost first. background: None for the white of paper. colors: those of the theme by their names."""
+
+    frames: list[_Frame] = field(default_factory=list)
+    placeholders: list[_Frame] = field(default_factory=list)
+    background: Look | None = None
+    colors: dict[str, str] = field(default_factory=dict)
+
+    def box_of(self, frame: _Frame) -> Box | None:
+        """Return the place of a shape, which may be that of its placeholder."""
+        return frame.box or next((each.box for each in self._inherited(frame) if each.box is not None), None)
+
+    def fill_of(self, frame: _Frame) -> Look | None:
+        return frame.fill or next((each.fill for each in self._inherited(frame) if each.fill is not None), None)
+
+    def _inherited(self, frame: _Frame) -> list[_Frame]:
+        """Return the placeholders that a shape fills: those with its index, then those of its type."""
+        kind, index = frame.placeholder or ("", "")
+        found = [each for each in self.placeholders if each.placeholder is not None and kind]
+        same = [each for each in found if each.placeholder is not None and index and each.placeholder[1] == index]
+        return same + [each for each in found if each.placeholder is not None and each.placeholder[0] == kind]
+
+
 class Drawing:
     """The target of lxml's parser for a drawing. title: the text of its title; `blocks` returns all other text. is_hidden:
-    whether the whole slide is. markup: tells what is read of struck-out text and of hidden shapes."""
+    whether the whole slide is. markup: tells what is read of struck-out text and of what cannot be seen. layout: what lies below
+    a slide; None for a drawing whose ground is not known, in which all is seen."""
 
-    def __init__(self, linked: Callable[[str], list[Block]], left_out: Counter[str], markup: MarkupText) -> None:
+    def __init__(
+        self, linked: Callable[[str], list[Block]], left_out: Counter[str], markup: MarkupText, layout: Layout | None = None
+    ) -> None:
         self.builder, self._of_title = BlockBuilder(), BlockBuilder()
         self._markup = markup
         self._is_struck = False  # whether the open run is
@@ -129,12 +171,19 @@ class Drawing:
         self._outer: list[_Frame] = []  # of the open groups
         self._frame: _Frame | None = None  # that the next place is of
         self._n_rows = 0  # open rows
+        self.layout, self.background = layout, None if layout is None else layout.background
+        self._path: list[str] = [""] * 4  # names of the open elements
+        self._look = Look()  # of the open run
+        self._style = ""  # the last reference to the fills of the theme
 
     def start(self, tag: str, attributes: dict[str, str]) -> None:
         name = tag.rpartition("}")[2]
         if self._skipped_depth or name in _SKIPPED:
             self._skipped_depth += 1
             return
+        self._path.append(name)
+        if self.layout is not None:
+            self._see(self.layout, attributes)
         if name in _SHAPES:
             self._begin_shape(name)
         elif name == "cNvPr":
@@ -143,6 +192,48 @@ class Drawing:
             self._begin(name, attributes)
         if name in _OF_PLACES and self._frame is not None:
             self._place(self._frame, name, attributes)
+
+    def _see(self, layout: Layout, attributes: dict[str, str]) -> None:
+        """Take the color of a run, or the fill of a shape or of the slide, if the open element is part of one."""
+        fill: Look | None = None
+        match self._path[-4:]:
+            case [_, _, "spPr" | "bgPr" as holder, "gradFill" | "blipFill" | "pattFill" | "grpFill"]:
+                fill = _UNKNOWN
+            case [_, _, _, "fillRef" | "bgRef" as holder]:
+                self._style = holder + attributes.get("idx", "0")
+            case [_, _, "fillRef", _] if self._style == "fillRef0":
+                pass
+            case [_, _, "fillRef" | "bgRef" as holder, _] | [_, "spPr" | "bgPr" as holder, "solidFill", _]:
+                color = _color(layout, self._path[-1], attributes)
+                is_plain = color is not None and (holder != "bgRef" or self._style == "bgRef1001")  # others are gradients
+                fill = Look(ground=color) if is_plain else _UNKNOWN
+            case [_, "fillRef" | "bgRef" as holder, _, _] | ["spPr" | "bgPr" as holder, "solidFill", _, _]:
+                fill = _UNKNOWN  # a color that is changed
+            case [_, _, _, "rPr"]:
+                self._look = Look(size=number(attributes.get("sz", ""), 1200) / 100)
+            case [_, "rPr", "solidFill", _]:
+                self._look = replace(self._look, color=_color(layout, self._path[-1], attributes))
+            case [_, _, "rPr", "highlight"] | ["rPr", "solidFill", _, _]:
+                self._look = replace(self._look, color=None)
+        if fill is not None and holder in ("bgPr", "bgRef"):
+            self.background = fill
+        elif fill is not None and self._frame is not None and (holder != "fillRef" or self._frame.fill is None):
+            self._frame.fill = fill
+
+    def _is_hidden(self) -> bool:
+        """Return whether the text of the open run cannot be seen on its ground."""
+        frame, look = self._frame, self._look
+        if self.layout is None or frame is None or (look.color is None and look.size is None):
+            return False
+        ground = self.layout.fill_of(frame)
+        own = self.layout.box_of(frame)
+        for other in reversed([*self.layout.frames[-_MAX_BELOW:], *self._frames[-_MAX_BELOW:]]):
+            if ground is None and other.fill is not None and other is not frame:
+                box = self.layout.box_of(other)
+                if own is None or box is None or not _are_apart(box, own):
+                    ground = other.fill if own is not None and box is not None and _holds(box, own) else _UNKNOWN
+        ground = ground or self.background or Look(ground=WHITE)
+        return is_hidden(replace(look, ground=ground.ground, on_picture=ground.on_picture))
 
     def _place(self, frame: _Frame, name: str, attributes: dict[str, str]) -> None:
         match name:
@@ -156,7 +247,7 @@ class Drawing:
 
     def _begin_shape(self, name: str) -> None:
         self._of_group = name == "grpSp"
-        self._frame = _Frame(self._outer[-1] if self._outer else None)
+        self._frame = _Frame(self._outer[-1] if self._outer else None, fill=_UNKNOWN if name in ("pic", "graphicFrame") else None)
         if self._of_group:
             self._groups.append(False)
             self._outer.append(self._frame)
@@ -204,6 +295,7 @@ class Drawing:
             case "tab":
                 self._text(" ")
             case "r" | "fld" | "rPr":
+                self._look = self._look if name == "rPr" else Look()
                 self._is_struck = attributes.get("strike", "noStrike") != "noStrike"
                 rise = attributes.get("baseline", "0")  # "30%", or the same as 30000
                 self._shift = "_" if rise.startswith("-") else "^" if rise.strip("0%") else ""
@@ -219,6 +311,7 @@ class Drawing:
             self._skipped_depth -= 1
             return
         name = tag.rpartition("}")[2]
+        self._path.pop()
         if name not in _SHAPES and name not in _KNOWN:
             return
         match name:
@@ -247,9 +340,9 @@ class Drawing:
     def close(self) -> None:
         pass
 
-    def blocks(self, places: Mapping[tuple[str, str], Box] | None = None, size: tuple[int, int] | None = None) -> list[Block]:
+    def blocks(self, size: tuple[int, int] | None = None) -> list[Block]:
         """Return the text of the shapes: in the order of the file, or with `size`, which is that of the slide, in the order in
-        which it is read, without the shapes that lie outside. places: of placeholders without a place of their own."""
+        which it is read, without the shapes that lie outside."""
         blocks = self.builder.blocks()
         if size is None:
             return blocks
@@ -260,7 +353,7 @@ class Drawing:
         ends = [*(frame.first for frame in self._frames[1:]), len(blocks)]
         for frame, end in zip(self._frames, ends, strict=True):
             own = blocks[frame.first : end]
-            box = frame.box or (_place_of(frame.placeholder, places) if frame.placeholder and places else None)
+            box = frame.box if self.layout is None else self.layout.box_of(frame)
             is_outside = box is not None and not (box.left < size[0] and box.right > 0 and box.top < size[1] and box.bottom > 0)
             if own and is_outside and not self._markup.is_read:
                 self._markup.left_out["hidden shape"] += 1
@@ -279,7 +372,17 @@ class Drawing:
         if not self._shape_is_skipped:
             builder = self._of_title if self._in_title else self.builder
             shift, self._shift_before = "" if self._shift == self._shift_before else self._shift, self._shift
-            builder.text(self._markup.read(text, STRUCK if self._is_struck else ""), shift=shift, is_struck=self._is_struck)
+            kind = STRUCK if self._is_struck else HIDDEN if text.strip() and self._is_hidden() else ""
+            builder.text(self._markup.read(text, kind), shift=shift, is_struck=self._is_struck)
+
+
+def _are_apart(one: Box, other: Box) -> bool:
+    return one.right <= other.left or other.right <= one.left or one.bottom <= other.top or other.bottom <= one.top
+
+
+def _holds(outer: Box, inner: Box) -> bool:
+    edges = (outer.left <= inner.left, outer.top <= inner.top, outer.right >= inner.right, outer.bottom >= inner.bottom)
+    return all(edges)
 
 
 def _signed(attributes: Mapping[str, str], name: str) -> int:
@@ -287,20 +390,34 @@ def _signed(attributes: Mapping[str, str], name: str) -> int:
     return -number(text[1:]) if text.startswith("-") else number(text)
 
 
-def _place_of(placeholder: tuple[str, str], places: Mapping[tuple[str, str], Box]) -> Box | None:
-    """Return the place of a placeholder in its layout or master, which knows it by its index, or else by its type."""
-    kind, index = placeholder
-    by_index = next((box for (_, other), box in places.items() if index and other == index), None)
-    return by_index or next((box for (other, _), box in places.items() if other == kind), None)
-
-
-def placeholders_of(archive: Archive, part: str) -> dict[tuple[str, str], Box]:
-    """Return the places of the placeholders of a layout or master, by their types and indices; nothing if it is damaged."""
-    drawing = Drawing(lambda identity: [], Counter(), MarkupText(is_read=True))
+def read_layout(archive: Archive, part: str, linked: Iterable[Relation], below: Layout) -> Layout:
+    """Return what lies below a slide with the layout or master `part`; `below` if it is damaged. linked: its relations. below:
+    what lies below it."""
+    colors = below.colors
     with suppress(FbragError):
+        theme = next((each.target for each in linked if each.kind == "theme" and each.target in archive), "")
+        if theme:
+            colors = theme_colors(archive.tree(theme))
+            mapped = next(archive.tree(part).iter("{*}clrMap"), None)
+            colors |= {name: colors.get(value, "") for name, value in (mapped.attrib.items() if mapped is not None else ())}
+        drawing = Drawing(lambda identity: [], Counter(), MarkupText(is_read=True), replace(below, colors=colors))
         archive.feed(part, drawing)
-    frames = ((frame.placeholder, frame.box) for frame in drawing._frames)
-    return {placeholder: box for placeholder, box in frames if placeholder is not None and box is not None}
+        frames = [*below.frames, *(each for each in drawing._frames if each.placeholder is None)]
+        placeholders = [*(each for each in drawing._frames if each.placeholder is not None), *below.placeholders]
+        return Layout(frames, placeholders, drawing.background, colors)
+    return below
+
+
+def theme_colors(theme: _Element) -> dict[str, str]:
+    """Return the colors of a theme by their names: lt1, dk1, accent1."""
+    colors = {each.tag.rpartition("}")[2]: each[0] for scheme in theme.iter("{*}clrScheme") for each in scheme if len(each)}
+    return {name: each.get("lastClr") or each.get("val", "") for name, each in colors.items()}
+
+
+def _color(layout: Layout, name: str, attributes: Mapping[str, str]) -> Color | None:
+    """Return the color that an element names; None if it is not known."""
+    value = attributes.get("lastClr") or attributes.get("val", "")
+    return parse_color(layout.colors.get(value, "") if name == "schemeClr" else value if name in ("srgbClr", "sysClr") else "")
 
 
 # -- comments -----------------------------------------------------------------------------------------------------------------

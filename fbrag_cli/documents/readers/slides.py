@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import replace
 
 from fbrag_cli.documents.document import Extracted
-from fbrag_cli.documents.layout import Box
 from fbrag_cli.documents.readers.blocks import Block, MarkupText, extracted
-from fbrag_cli.documents.readers.drawing import comments_of, names_of_authors, parts_named, placeholders_of, read_drawing
+from fbrag_cli.documents.readers.drawing import Layout, comments_of, names_of_authors, parts_named, read_drawing, read_layout
 from fbrag_cli.documents.readers.package import Archive, Relation, number
 from fbrag_cli.documents.source import Source
 
@@ -58,17 +56,16 @@ class _Layouts:
 
     def __init__(self, archive: Archive, size: tuple[int, ...]) -> None:
         self._archive, self.size = archive, (size[0] or _USUAL[0], size[1] or _USUAL[1])
-        self._places: dict[str, dict[tuple[str, str], Box]] = {}  # of placeholders, by the name of the part
+        self._read: dict[str, Layout] = {}  # by the name of the part
 
-    def places(self, linked: Iterable[Relation]) -> dict[tuple[str, str], Box]:
-        """Return the places of the placeholders of a slide. linked: its relations."""
+    def of(self, linked: list[Relation]) -> Layout:
+        """Return what lies below a slide, or below its layout. linked: its relations."""
         part = next((each.target for each in linked if each.kind in _ABOVE and each.target in self._archive), "")
-        if part and part not in self._places:
-            self._places[part] = {}  # for one that refers to itself
-            masters = self.places(self._archive.relations(part))
-            own = placeholders_of(self._archive, part)
-            self._places[part] = own | {key: box for key, box in masters.items() if key not in own}
-        return self._places.get(part, {})
+        if part and part not in self._read:
+            self._read[part] = Layout()  # for one that refers to itself
+            above = self._archive.relations(part)
+            self._read[part] = read_layout(self._archive, part, above, self.of(above))
+        return self._read.get(part, Layout())
 
 
 def _blocks_of(
@@ -85,11 +82,11 @@ def _blocks_of(
     linked: the relations of the slide. left_out: counts what is not read. markup: tells what is read of struck-out text.
     """
     inside, left_out_before = Counter[str](), Counter(markup.left_out)
-    slide = read_drawing(archive, name, linked, inside, markup)
+    slide = read_drawing(archive, name, linked, inside, markup, layouts.of(linked))
     if slide.is_hidden and not markup.is_read:
         markup.left_out = left_out_before + Counter({"hidden slide": 1})
         return None
-    shown = slide.blocks(layouts.places(linked), layouts.size)
+    shown = slide.blocks(layouts.size)
     left_out += inside
     notes = [
         replace(block, group=block.group and f"notes {block.group}")

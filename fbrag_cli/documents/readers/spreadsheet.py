@@ -17,7 +17,7 @@ from fbrag_cli.documents.format_detection import OLE, workbook_head
 from fbrag_cli.documents.hidden import WHITE, Color, Look, is_hidden, parse_color
 from fbrag_cli.documents.readers.blocks import Block, MarkupText, extracted
 from fbrag_cli.documents.readers.cell_formats import BUILT_IN, shown, shown_text, written
-from fbrag_cli.documents.readers.drawing import comments_of, names_of_authors, parts_named, read_drawing
+from fbrag_cli.documents.readers.drawing import comments_of, names_of_authors, parts_named, read_drawing, theme_colors
 from fbrag_cli.documents.readers.odt import refuse_encrypted
 from fbrag_cli.documents.readers.package import MAX_UNPACKED, Archive, Relation, feed, number
 from fbrag_cli.documents.source import Source
@@ -233,11 +233,8 @@ def _chosen(group: list[_Element], at: str) -> _Element | None:
 
 def _theme_colors(theme: _Element | None) -> dict[str, str]:
     """Return the colors of a theme by the numbers that styles give them."""
-    schemes = theme.iter("{*}clrScheme") if theme is not None else ()
-    colors = {each.tag.rpartition("}")[2]: each[0] for scheme in schemes for each in scheme if len(each)}
-    default = {"lt1": "FFFFFF", "dk1": "000000"}
-    named = {name: each.get("lastClr") or each.get("val", "") for name, each in colors.items()}
-    return {str(at): (default | named).get(name, "") for at, name in enumerate(_THEME)}
+    named = {"lt1": "FFFFFF", "dk1": "000000"} | (theme_colors(theme) if theme is not None else {})
+    return {str(at): named.get(name, "") for at, name in enumerate(_THEME)}
 
 
 def _color(element: _Element | None, theme: dict[str, str]) -> Color | None:
