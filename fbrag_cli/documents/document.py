@@ -6,6 +6,9 @@ import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 #: Text that only `--markup` reads, by its kinds, as warnings count it.
 STRUCK, HIDDEN = "struck-out passage", "hidden passage"
@@ -38,6 +41,15 @@ class Content:
     text: str
     pages: tuple[PageSpan, ...] = ()
     sections: tuple[Section, ...] = ()
+    _made: dict[object, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def once(self, make: Callable[..., T], *how: object) -> T:
+        """Return `make(content, *how)`, computed once. It is let go with the content."""
+        key = (make, *how)
+        if key not in self._made:
+            self._made[key] = make(self, *how)
+        made: T = self._made[key]
+        return made
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from functools import lru_cache
 
-from fbrag_cli.documents.document import Document, Section
+from fbrag_cli.documents.document import Content, Document, Section
 
 _NEWLINE = re.compile("\n")
 
@@ -36,12 +35,13 @@ class LineIndex:
         return self._starts[line - 1], end
 
 
-_index = lru_cache(maxsize=64)(LineIndex)
-
-
 def line_index(document: Document) -> LineIndex:
     """Return the document's line starts, computed once."""
-    return _index(document.text)
+    return document.content().once(_index)
+
+
+def _index(content: Content) -> LineIndex:
+    return LineIndex(content.text)
 
 
 def line_of(document: Document, offset: int) -> int:

@@ -11,18 +11,16 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from functools import lru_cache
-from itertools import chain, islice, takewhile
+from itertools import chain, islice, pairwise, takewhile
 from math import inf
 from pathlib import PurePath
 from typing import NamedTuple
 
-from fbrag_cli.documents.document import Document
+from fbrag_cli.documents.document import Content, Document
 
 _SHEETS = ("spreadsheetml.sheet", "opendocument.spreadsheet", "vnd.ms-excel")
 _LAID_OUT = ("wordprocessingml.document", "presentationml.presentation", "opendocument.text", "text/html", "epub+zip", "rfc822")
 _MARKDOWN = ("text/markdown", "application/x-ipynb+json")
-_CACHED = 16  # texts, which stay in memory
 _MAX_HEADER = 600  # characters; a longer row would crowd out what it names
 _SAMPLE = 20  # rows that say how many columns a table has, among which the header is
 _MIN_LINES = 10  # of a text that is a table by its lines alone
@@ -88,8 +86,7 @@ def _at(tables: Sequence[Table], offset: int) -> Table | None:
 def tables_of(document: Document) -> tuple[Table, ...]:
     """Return the tables of a document, in order; computed once. Most documents have none."""
     form = form_of(document)
-    starts = tuple(section.start for section in document.sections) if form == "sheets" else ()
-    return _tables(document.text, form, starts) if form else ()
+    return document.content().once(_tables, form) if form else ()
 
 
 def form_of(document: Document) -> str:
@@ -124,13 +121,17 @@ def cells_apart(document: Document) -> str:
     Its words are those that are counted and compared: of "M1,2026,811.7" three, where the text has one. It is as long as the
     text, and the text itself in most documents. As for `csv`, a separator in quotes belongs to its cell: "1,234" is a number.
     """
-    if form_of(document) == "pipes":
-        return _bars_apart(document.text)
-    separator = _separator_of(document)
-    return _apart(document.text, separator) if separator.strip() else document.text
+    form = form_of(document)
+    return document.content().once(_cells_apart, form) if form in ("pipes", "csv", "lines") else document.text
 
 
-@lru_cache(maxsize=_CACHED)
+def _cells_apart(content: Content, form: str) -> str:
+    if form == "pipes":
+        return _bars_apart(content)
+    separator = content.once(_separator, form == "csv")
+    return _apart(content.text, separator) if separator.strip() else content.text
+
+
 def _apart(text: str, separator: str) -> str:
     sign = re.escape(separator)
     between = rf"(?<=\S){sign}(?=\S)"
@@ -140,27 +141,26 @@ def _apart(text: str, separator: str) -> str:
     return re.sub(f"{quoted}|{between}", lambda found: " " if found[0] == separator else found[0], text)
 
 
-@lru_cache(maxsize=_CACHED)
-def _bars_apart(text: str) -> str:
-    parts, end = [], 0
-    for table in _tables(text, "pipes", ()):
+def _bars_apart(content: Content) -> str:
+    text, end = content.text, 0
+    parts = []
+    for table in content.once(_tables, "pipes"):
         parts += [text[end : table.start], _BAR.sub(" ", text[table.start : table.end])]
         end = table.end
     return "".join((*parts, text[end:]))
 
 
-@lru_cache(maxsize=_CACHED)
-def _tables(text: str, form: str, starts: tuple[int, ...]) -> tuple[Table, ...]:
-    """Return the tables of a text. starts: where each sheet begins, with its name."""
+def _tables(content: Content, form: str) -> tuple[Table, ...]:
+    text = content.text
     match form:
         case "sheets":
-            ends = (*starts[1:], len(text))
-            sheets = (_stacked(text, _parted(text, *span, "\t")) for span in zip(starts, ends, strict=True))
+            starts = [section.start for section in content.sections]  # of each sheet, with its name
+            sheets = (_stacked(text, _parted(text, *span, "\t")) for span in pairwise((*starts, len(text))))
             return tuple(chain.from_iterable(sheets))
         case "pipes":
             return tuple(_of_pipes(text))
         case "csv" | "lines":
-            separator = _separator(text, form == "csv")
+            separator = content.once(_separator, form == "csv")
             return tuple(_stacked(text, _parted(text, 0, len(text), separator), separator)) if separator else ()
     rows = (found.span() for found in (_ROWS.finditer(text) if "\t" in text else ()))  # in which only cells are separated by tabs
     return tuple(_stacked(text, rows, most_between=_MAX_BETWEEN if form == "pages" else -1))
@@ -232,11 +232,11 @@ def _of_pipes(text: str) -> Iterator[Table]:
 def _separator_of(document: Document) -> str:
     """Return what is between the cells of a document that is a table as a whole, as in CSV; "" for any other."""
     form = form_of(document)
-    return _separator(document.text, form == "csv") if form in ("csv", "lines") else ""
+    return document.content().once(_separator, form == "csv") if form in ("csv", "lines") else ""
 
 
-@lru_cache(maxsize=_CACHED)
-def _separator(text: str, is_table: bool) -> str:
+def _separator(content: Content, is_table: bool) -> str:
+    text = content.text
     lines = list(islice(_lines(text, 0, len(text)), _SAMPLE))
     if not is_table and lines and _RECORD.match(text[slice(*lines[0])]):
         return ""

@@ -58,9 +58,9 @@ def mutant(data: bytes, others: list[bytes], dice: random.Random) -> bytes:
     if data[:2] == b"PK" and dice.random() < 0.7:
         return repacked(data, others, dice)
     changed = bytearray(data)
-    for _ in range(dice.choice((1, 3, 30))):
+    for number in range(dice.choice((1, 3, 30))):
         at = dice.randrange(len(changed) or 1)
-        match dice.randrange(6):
+        match dice.randrange(5 if number else 6):
             case 0:
                 changed[at : at + 1] = bytes([dice.randrange(256)])
             case 1:
@@ -79,7 +79,7 @@ def mutant(data: bytes, others: list[bytes], dice: random.Random) -> bytes:
 
 
 def repacked(data: bytes, others: list[bytes], dice: random.Random) -> bytes:
-    """Return a package of which one part is a mutant, is there twice, or is not there."""
+    """Return a package of which one part is a mutant, is full of open elements, or is not there."""
     made = io.BytesIO()
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as package, zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as copy:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import gc
+import tracemalloc
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fbrag_cli.documents.document import Content, Document, Extracted, PageSpan
-from fbrag_cli.documents.lines import LineIndex, line_of, lines_of, pages_of
+from fbrag_cli.documents.lines import LineIndex, line_index, line_of, lines_of, pages_of
+from fbrag_cli.documents.tables import cells_apart, tables_of
 
 
 def document(text: str, *pages: PageSpan) -> Document:
@@ -52,3 +56,29 @@ def test_pages_of_a_span() -> None:
     assert pages_of(text, 4, 11) == (4, 9)
     assert pages_of(text, 8, 8) == (9, 9)
     assert pages_of(document("no pages"), 0, 2) is None
+
+
+def test_what_is_computed_of_a_text_goes_with_it() -> None:
+    """A server lets uploads go: nothing else may hold their texts, their lines, or their tables."""
+    rows = "".join(f"lamp {n},{n},9\n" for n in range(20_000))
+    tracemalloc.start()
+    try:
+        for name, media_type in (
+            ("a.csv", "text/plain"),
+            ("b.md", "text/markdown"),
+            ("c.html", "text/html"),
+            ("d.pdf", "application/pdf"),
+        ):
+            text = f"{name},hour,n\n{rows}"
+            before = tracemalloc.get_traced_memory()[0]
+            own = Document.of(name, name, Extracted(Content(text), media_type))
+            assert line_of(own, len(text) - 2) == 20_001
+            assert line_index(own) is line_index(own)
+            assert len(cells_apart(own)) == len(text)
+            assert tables_of(own) is tables_of(own)
+            assert tracemalloc.get_traced_memory()[0] - before > 200_000
+            del own, text
+            gc.collect()
+            assert tracemalloc.get_traced_memory()[0] - before < 100_000
+    finally:
+        tracemalloc.stop()
