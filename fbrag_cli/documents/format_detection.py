@@ -30,7 +30,6 @@ _OLE_HEAD = 512  # bytes
 _SHIFTS = (9, 12)
 _IN_HEADER = 109  # sectors of the table that the header names
 OPEN_DOCUMENT = "application/vnd.oasis.opendocument."
-_PICTURE = re.compile(r"(?:word/media|ppt/media|xl/media|Pictures)/.*\.(?:png|jpe?g|gif|bmp|tiff?|emf|wmf|svg)$", re.IGNORECASE)
 _BOMS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 
 _LEADING = r"(?:\s|<!--(?:(?!-->).)*-->|<\?xml[^>]*\?>)*"
@@ -136,11 +135,6 @@ def media_type_of(source: Source) -> str:
         return ""
     declared = _MEDIA_TYPE.search(found[0]) if found else None
     return declared[1] if declared else ""
-
-
-def has_pictures(source: Source) -> bool:
-    """Return whether a file is an office document or rich text with pictures in it."""
-    return (is_rtf(source) and b"\\pict" in source.data) or any(_PICTURE.match(name) for name in _names(source))
 
 
 def _names(source: Source) -> Iterable[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
@@ -29,8 +30,8 @@ class Color(NamedTuple):
 
 WHITE = Color(255, 255, 255)
 BLACK = Color(0, 0, 0)
-#: A ground that is there, but of which the color is not known: a pattern, a picture. No color is near it.
-UNKNOWN_COLOR = Color(-1000, -1000, -1000)
+#: How `parse_color` calls a ground of several colors (a picture, a gradient), and its color: no other one is near it.
+PATTERN, UNKNOWN_COLOR = "pattern", Color(-1000, -1000, -1000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +68,8 @@ def parse_color(text: str) -> Color | None:
         digits = found[1] if len(found[1]) > 4 else "".join(2 * digit for digit in found[1])
         color = Color(*bytes.fromhex(digits[:6]))
         return color if digits[6:] in ("", "ff") else None
+    if text == PATTERN:
+        return UNKNOWN_COLOR
     if not text or text == "auto" or len(text) > 100:
         return None
     from tinycss2 import color4
@@ -75,3 +78,8 @@ def parse_color(text: str) -> Color | None:
     if not isinstance(parsed, color4.Color) or parsed.alpha < 1 or parsed.space not in _SPACES:
         return None
     return Color(*(round(255 * min(max(level, 0), 1)) for level in parsed.to("srgb").coordinates))
+
+
+def ground_of(fills: Iterable[str]) -> Color | None:
+    """Return the color that text is on. fills: of what is below it, the nearest first, each as of `parse_color`."""
+    return next(filter(None, map(parse_color, fills)), None)

@@ -7,7 +7,6 @@ from hashlib import sha256
 
 from fbrag_cli.documents.decoding.encoding import codec_name
 from fbrag_cli.documents.document import Content, Document, Extracted, Section
-from fbrag_cli.documents.format_detection import has_pictures
 from fbrag_cli.documents.formats import PDF, Format, find_format, reader_of
 from fbrag_cli.documents.pdf.page_ranges import parse_ranges
 from fbrag_cli.documents.source import Source, read_source
@@ -95,8 +94,6 @@ def _empty(source: Source, extracted: Extracted, *, is_text: bool) -> FbragError
     hint = "check the output of the command before the pipe" if source.path == "-" else "name a file that has text"
     if extracted.left_out:
         what = f"has no text, only {', '.join(one_line(each, 200) for each in extracted.left_out)}"
-    elif has_pictures(source):
-        what = "has no text, only pictures"
     if "picture" in what:
         hint = f"libreoffice --headless --convert-to pdf {source.shell_path}, then ocrmypdf"
     if by_markup := _of_markup(extracted):

@@ -368,6 +368,10 @@ def test_a_number_that_is_none_costs_only_its_cell(tmp_path: Path) -> None:
 
 
 def test_a_workbook_of_pictures_is_told_from_an_empty_one(tmp_path: Path) -> None:
-    error = refused(tmp_path, xlsx({"S": ""}, more={"xl/media/image1.png": b"x"}), "book.xlsx")
-    assert error.message.endswith("has no text, only pictures")
+    more: dict[str, bytes | str] = {
+        "xl/worksheets/_rels/sheet1.xml.rels": relations(("drawing", "../drawings/drawing1.xml")),
+        "xl/drawings/drawing1.xml": '<x:wsDr xmlns:x="http://schemas.openxmlformats.org/drawingml/2006/spreadsheetDrawing"><x:pic/></x:wsDr>',
+    }
+    error = refused(tmp_path, xlsx({"S": ""}, more=more), "book.xlsx")
+    assert error.message.endswith("has no text, only 1 picture")
     assert "ocrmypdf" in str(error.hint)

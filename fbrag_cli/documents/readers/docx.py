@@ -10,11 +10,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from fbrag_cli.documents.document import STRUCK, Extracted, comment
-from fbrag_cli.documents.hidden import UNKNOWN_COLOR, WHITE, Color, Look, is_hidden, parse_color
+from fbrag_cli.documents.hidden import PATTERN, UNKNOWN_COLOR, WHITE, Color, Look, ground_of, is_hidden, parse_color
 from fbrag_cli.documents.readers.blocks import MANY_ROWS, Block, extracted
 from fbrag_cli.documents.readers.charts import read_linked
 from fbrag_cli.documents.readers.docx_numbering import Numbering, written_number
-from fbrag_cli.documents.readers.docx_styles import PATTERN, Properties, Styles, Theme, fill_color, is_on, level_of
+from fbrag_cli.documents.readers.docx_styles import Properties, Styles, Theme, is_on, level_of
 from fbrag_cli.documents.readers.equations import Equation
 from fbrag_cli.documents.readers.package import Archive, Names, Relation, attribute, number
 from fbrag_cli.documents.readers.symbols import symbol, without_glyphs
@@ -431,7 +431,7 @@ class _WordPart:
         if color is not None:
             own = paragraph.properties if paragraph is not None else {}
             fills = (next((each["fill"] for each in pair if "fill" in each), "") for pair in ((run, of_run), (own, of_paragraph)))
-            ground = next(filter(None, map(fill_color, fills)), None) or self._ground()
+            ground = ground_of(fills) or self._ground()
         hidden = is_hidden(Look(number(size, 2) / 2 if size else None, color, ground, hidden=has("vanish")))
         return hidden, self._context.is_deleted or has("strike") or has("dstrike")
 
@@ -445,7 +445,7 @@ class _WordPart:
         if table is None or cell is None:
             return context.ground or self._document.page or (UNKNOWN_COLOR if self._floats_behind else None)
         fill = cell.get("fill") or self._styles.fill_of_cell(table.properties, table.row, table.column)
-        return fill_color(fill) or fill_color(table.properties.get("fill", "")) or table.ground
+        return ground_of((fill, table.properties.get("fill", ""))) or table.ground
 
     def _paragraph(self, _: dict[str, str]) -> None:
         paragraph = _Paragraph()
@@ -643,7 +643,7 @@ class _WordPart:
     def _begin_box(self, _: dict[str, str]) -> None:
         """Begin the text of a shape. One without a fill shows what it floats on."""
         fill = "" if self._context.shape is None else self._context.shape.get("fill", "")
-        ground = fill_color(fill) or (UNKNOWN_COLOR if self._floats else self._ground())
+        ground = parse_color(fill) or (UNKNOWN_COLOR if self._floats else self._ground())
         self._writer.begin_story()
         self._enter(self._writer.end_box, ground=ground, table=None, cell=None, paragraph=None)
 
@@ -660,7 +660,7 @@ class _WordPart:
 
     def _end_shape(self) -> None:
         shape = self._context.shape
-        self._note_float(None if shape is None else fill_color(shape.get("fill", "")))
+        self._note_float(None if shape is None else parse_color(shape.get("fill", "")))
 
     def _fill(self, fill: str, _: dict[str, str]) -> None:
         if (shape := self._context.shape) is not None:

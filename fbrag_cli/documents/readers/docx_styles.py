@@ -10,16 +10,13 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from fbrag_cli.documents.hidden import UNKNOWN_COLOR, Color, parse_color
+from fbrag_cli.documents.hidden import PATTERN
 from fbrag_cli.documents.readers.package import attribute, number
 
 if TYPE_CHECKING:
     from lxml.etree import _Element
 
 Properties = dict[str, str]
-
-#: A fill of several colors: a picture, a gradient or a pattern.
-PATTERN = "pattern"
 
 _MAX_BASES = 20  # styles may be based on each other in a circle
 _RUNNING_TEXT = 9  # outline level that means none
@@ -71,11 +68,6 @@ class Theme:
                 return "000000" if color == "auto" else color
             case _:
                 return PATTERN
-
-
-def fill_color(fill: str) -> Color | None:
-    """Return the color of a fill; None if there is none."""
-    return UNKNOWN_COLOR if fill == PATTERN else parse_color(fill)
 
 
 class Styles:

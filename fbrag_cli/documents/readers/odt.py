@@ -9,10 +9,10 @@ from functools import partial
 from typing import TypeVar
 
 from fbrag_cli.documents.document import HIDDEN, STRUCK, Extracted, comment
-from fbrag_cli.documents.hidden import UNKNOWN_COLOR, Look, is_hidden, parse_color
+from fbrag_cli.documents.hidden import PATTERN, Look, ground_of, is_hidden, parse_color
 from fbrag_cli.documents.readers.blocks import MANY_ROWS, Block, extracted
 from fbrag_cli.documents.readers.equations import Equation
-from fbrag_cli.documents.readers.odt_styles import OUTLINE, PATTERN, Level, Styles, label
+from fbrag_cli.documents.readers.odt_styles import OUTLINE, Level, Styles, label
 from fbrag_cli.documents.readers.package import Archive, Names, attribute, feed, number, resolved
 from fbrag_cli.documents.readers.writer import PAGE_NUMBER, Writer
 from fbrag_cli.documents.source import Source
@@ -333,7 +333,7 @@ class _OpenDocument:
         if color is not None:
             fills = [look.get("highlight", ""), look.get("ground", ""), self._styles.page_area]
             fills += [PATTERN] if self._floats_behind else []
-            ground = next(filter(None, (UNKNOWN_COLOR if fill == PATTERN else parse_color(fill) for fill in fills)), None)
+            ground = ground_of(fills)
         return is_hidden(Look(float(look["size"]) if "size" in look else None, color, ground))
 
     # -- tracked deletions ---------------------------------------------------------------------------------------------------

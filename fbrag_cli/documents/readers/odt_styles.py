@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from fbrag_cli.documents.hidden import PATTERN
 from fbrag_cli.documents.readers import number_formats
 from fbrag_cli.documents.readers.package import number
 
@@ -29,8 +30,6 @@ _LEVEL_NAMES = frozenset(("list-level-style-number", "outline-level-style", "lis
 _AREAS = frozenset(f"{kind}-properties" for kind in ("paragraph", "table", "table-cell", "section", "graphic", "page-layout"))
 _READ = _LEVEL_NAMES | _AREAS | {"list-style", "outline-style", "style", "default-style", "page-layout", "text-properties"}
 _READ |= {"background-image"}
-#: A fill of several colors: a picture, a gradient or a pattern.
-PATTERN = "pattern"
 #: Key of the numbering of headings.
 OUTLINE = "outline"
 
