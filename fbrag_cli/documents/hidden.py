@@ -62,7 +62,7 @@ def is_hidden(look: Look) -> bool:
 @lru_cache(maxsize=4096)
 def parse_color(text: str) -> Color | None:
     """Return a color as documents write it: "FFFFFF", "#fff", or as in CSS, "rgb(255, 255, 255)" or "white". None for "auto",
-    "transparent", what can be seen through, and what is no color."""
+    "transparent", what can be seen through, and any other text."""
     text = text.strip().lower()
     if found := _HEX.fullmatch(text):
         digits = found[1] if len(found[1]) > 4 else "".join(2 * digit for digit in found[1])

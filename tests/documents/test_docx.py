@@ -610,3 +610,13 @@ def test_boxes_and_columns_without_end_are_bounded(tmp_path: Path) -> None:
     document = written(tmp_path, docx(f"<w:tbl><w:tr>{cell * 1000}</w:tr></w:tbl>"), "d.docx")
     assert document.text.count("x") == 1000
     assert document.text.count("\t") < 1100
+
+
+def test_notes_and_fields_without_end_are_bounded(tmp_path: Path) -> None:
+    marks = "".join(_mark("footnote", number) for number in range(20_000))
+    starts = '<w:numStart w:val="1"/>' * 20_000
+    settings = f"<w:settings {_W}><w:footnotePr>{starts}</w:footnotePr></w:settings>"
+    text = written(tmp_path, docx(f"<w:p>{marks}</w:p>", more={"word/settings.xml": settings}), "d.docx").text
+    assert text.startswith("[1][2]")
+    deep = _fields("{") * 20_000 + "<w:r><w:t>never shown</w:t></w:r>" * 20_000
+    assert written(tmp_path, docx(f"<w:p>{deep}</w:p>{w_paragraph('after')}" * 2), "d.docx").text == "after\n\nafter"

@@ -139,14 +139,16 @@ class _WordDocument:
 
     def _labels_of_notes(self) -> list[str]:
         """Return the numbers of the notes in the order of their references, as Word shows them: each kind has its own."""
+        general: dict[str, Properties] = {kind: {} for kind in _NOTES}
+        for kind, given in general.items():
+            for each in () if self.settings is None else self.settings.iterfind(f"{{*}}{kind}Pr/{{*}}*"):
+                self.theme.take(given, each.tag.rpartition("}")[2], each.attrib)
         labels, counts, last = [], dict[str, int](), dict[str, int]()
         for (kind, _), (_, section, is_numbered) in self.references.items():
             if not is_numbered:
                 labels.append("")
                 continue
-            given = dict(self.sections[section].get(kind, {})) if section < len(self.sections) else {}
-            for each in () if self.settings is None else self.settings.iterfind(f"{{*}}{kind}Pr/{{*}}*"):
-                self.theme.take(given, each.tag.rpartition("}")[2], each.attrib)
+            given = general[kind] | (self.sections[section].get(kind, {}) if section < len(self.sections) else {})
             if kind not in counts or (given.get("numRestart") == "eachSect" and section != last[kind]):
                 counts[kind] = number(given.get("numStart", ""), 1) - 1
             counts[kind] += 1

@@ -21,6 +21,7 @@ from fbrag_cli.documents.source import Source
 _CODE_PAGE = re.compile(rb"\\ansicpg(\d{1,5})(?!\d)")
 _NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
 _COLOR_TABLE = re.compile(rb"\{\\colortbl([^{}]*)\}")
+_MAX_COLORS = 100_000  # bytes of their table
 _LEVEL = re.compile(rb"\\(red|green|blue)(\d{1,3})")
 _PATTERN = -1  # number of a fill of several colors
 _HEAD = 1000  # bytes in which a document names its code page
@@ -92,7 +93,7 @@ def _colors(data: bytes) -> dict[int, Color]:
     """Return the colors of a document by their numbers, without the automatic one."""
     table = _COLOR_TABLE.search(data)
     colors = {_PATTERN: UNKNOWN_COLOR}
-    for at, entry in enumerate(table[1].split(b";") if table else ()):
+    for at, entry in enumerate(table[1][:_MAX_COLORS].split(b";") if table else ()):
         levels = {name: min(int(level), 255) for name, level in _LEVEL.findall(entry)}
         if levels and at:
             colors[at] = Color(*(levels.get(name, 0) for name in (b"red", b"green", b"blue")))
