@@ -216,7 +216,7 @@ const reader = {
     const names = documents.map(({ name, first }) => new Option(name.length > 48 ? `${name.slice(0, 24)}…${name.slice(-22)}` : name, String(first)));
     $("files").replaceChildren(new Option(counted(documents.length, "document")), ...names);
     $("unread").hidden = !unread.length;
-    find("summary", HTMLElement, $("unread")).textContent = `${counted(unread.length, "file")} skipped`;
+    find("summary", HTMLElement, $("unread")).textContent = "Skipped files";
     find("ul", HTMLElement, $("unread")).replaceChildren(...listed(unread));
     costs(about.seconds);
   },

@@ -29,9 +29,10 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from fbrag_cli.documents.formats import KNOWN_SUFFIXES
+from fbrag_cli.documents.formats import FORMATS, KNOWN_SUFFIXES, PDF, reader_of
 from fbrag_cli.documents.load import load
 from fbrag_cli.errors import FbragError
+from fbrag_cli.text.languages import detect
 from tests.hostile import REAL
 
 SECONDS, BYTES = 60, 2_000_000_000
@@ -137,6 +138,10 @@ def read_in_child(path: Path) -> dict[str, Any]:
 def rows(folders: list[Path], n: int, seed: int) -> Iterator[dict[str, Any]]:
     files = valid(folders)
     others = [data for each in files.values() for data in each]
+    for format_ in FORMATS:
+        if format_ is not PDF:
+            reader_of(format_)  # imported here, and not in each child
+    detect("Languages are told apart by their words.")
     with tempfile.TemporaryDirectory() as scratch:
         for suffix, honest in sorted(files.items()):
             dice = random.Random(f"{seed}{suffix}")
