@@ -10,7 +10,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, overload
 
 from fbrag_cli.documents.document import Document
-from fbrag_cli.documents.lines import pages_of, section_of
+from fbrag_cli.documents.lines import page_label, page_name, pages_of, section_of
 from fbrag_cli.documents.named_places import names_a_place
 from fbrag_cli.documents.tables import cells_apart, form_of, header_in, header_of, in_rows, tables_of
 from fbrag_cli.text.printable import one_line
@@ -52,9 +52,9 @@ class Passage:
 
     @property
     def _place(self) -> str:
-        """The pages, or else the heading, of the text; "" without either."""
+        """The printed pages, or else the heading, of the text; "" without either."""
         if pages := pages_of(self.document, self.start, self.end):
-            return f"page {pages[0]}" if pages[0] == pages[1] else f"pages {pages[0]} to {pages[1]}"
+            return f"page{'s' if pages[0] < pages[1] else ''} {page_label(self.document, pages) or page_name(pages, None)}"
         section = section_of(self.document, self.start, self.end)
         return one_line(section.title, _LONGEST_TITLE) if section else ""
 

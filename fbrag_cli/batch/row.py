@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from fbrag_cli.batch.jobs import Job
+from fbrag_cli.documents.lines import page_name
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.build import versions
 from fbrag_cli.render.answer import answer_of
@@ -28,7 +29,7 @@ from fbrag_cli.trace import Trace
 SCHEMA = "fbrag.row/1"
 
 #: The fields of a source in a row.
-_OF_A_SOURCE = ("document", "page", "last_page", "section", "start_line", "end_line", "start_char", "end_char")
+_OF_A_SOURCE = ("document", "page", "last_page", "page_label", "section", "start_line", "end_line", "start_char", "end_char")
 _NO_QUESTION = ("read", "load")  # stages that many rows share
 
 #: Columns of the CSV.
@@ -161,8 +162,7 @@ def row_line(row: Row) -> str:
 def _place(source: Mapping[str, Any]) -> str:
     if source["page"] is None:
         return f"{source['document']}:{source['start_line']}-{source['end_line']}"
-    pages = source["page"], source["last_page"]
-    return f"{source['document']} p. {pages[0]}" + (f"-{pages[1]}" if pages[1] != pages[0] else "")
+    return f"{source['document']} p. {page_name((source['page'], source['last_page']), source['page_label'])}"
 
 
 # -- views -------------------------------------------------------------------------------------------------------------------

@@ -16,11 +16,12 @@ STRUCK, HIDDEN = "struck-out passage", "hidden passage"
 
 @dataclass(frozen=True, slots=True)
 class PageSpan:
-    """Page `number` (from 1) is the document's `text[start:end]` (characters)."""
+    """Page `number` (from 1) is the document's `text[start:end]` (characters). label: its printed number, "" if it is that."""
 
     number: int
     start: int
     end: int
+    label: str = ""
 
 
 @dataclass(frozen=True, slots=True)

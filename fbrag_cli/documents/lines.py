@@ -67,6 +67,23 @@ def pages_of(document: Document, start: int, end: int) -> tuple[int, int] | None
     return min(numbers), max(numbers)
 
 
+def page_label(document: Document, pages: tuple[int, int]) -> str | None:
+    """Return the printed numbers of the first and last page as "iv" or "3-4"; None if they are those of `pages`."""
+    labels = {page.number: page.label for page in document.pages if page.label and page.number in pages}
+    return _from_to(*(labels.get(number) or str(number) for number in pages)) if labels else None
+
+
+def page_name(pages: tuple[int, int], label: str | None) -> str:
+    """Return the name of pages: "12", "11-12", or with printed numbers "3-4 (sheets 11-12)". label: as of `page_label`."""
+    first, last = pages
+    sheets = _from_to(str(first), str(last))
+    return sheets if label is None else f"{label} ({'sheet' if first == last else 'sheets'} {sheets})"
+
+
+def _from_to(first: str, last: str) -> str:
+    return first if first == last else f"{first}-{last}"
+
+
 def section_of(document: Document, start: int, end: int) -> Section | None:
     """Return the section at the start of `document.text[start:end]`, or else the first that begins inside; None without one."""
     following = bisect_right(document.sections, start, key=lambda section: section.start)

@@ -50,7 +50,7 @@ def load(
     if format_ is PDF:
         from fbrag_cli.documents.pdf.reader import read_pdf
 
-        extracted = read_pdf(source, ranges=ranges, password=password, listener=listener or Listener())
+        extracted = read_pdf(source, ranges=ranges, password=password, markup=markup, listener=listener or Listener())
     else:
         extracted = reader_of(format_)(source, codec, markup)
     content = _with_comments(extracted) if markup else extracted.content

@@ -12,7 +12,7 @@ from fbrag_cli.text.languages import codes, place_words
 from fbrag_cli.text.spans import Span
 
 _KINDS: tuple[Literal["page"], Literal["section"]] = ("page", "section")
-_DIGITS, _ROMAN = r"\d{1,4}(?:\.\d{1,3}){0,5}", r"[IVXLC]{1,7}"
+_DIGITS, _ROMAN = r"\d{1,4}(?:\.\d{1,3}){0,5}", r"(?:[IVXLC]{1,7}|[ivx]{2,7})"
 _NUMBER = rf"(?:{_DIGITS}|{_ROMAN})(?!\w|\.\d)"
 _ASKED = rf"(?!I\b){_NUMBER}"  # as in "the part I like"
 _TITLE = re.compile(rf"[\W_]*(?:[^\W\d_]+\.?\s+|第\s*)?({_NUMBER}|\d{{1,4}}(?=[章节節条條]))")
@@ -32,11 +32,21 @@ def named_places(question: str, document: Document) -> Iterator[Span]:
         number = _value(found["number"] or found["chinese"])
         is_page = found["page"] or found["chinese_page"]
         if is_page and document.pages:
-            yield from ((page.start, page.end) for page in document.pages if str(page.number) == number)
+            yield from _pages(document, found["number"] or found["chinese"])
         elif document.sections:
             yield from _sections(document, number)
         elif not is_page:
             yield from _headings(document.text, number)
+
+
+def _pages(document: Document, number: str) -> Iterator[Span]:
+    """Yield the pages with this printed number, or else the pages of this number in the file."""
+    printed = [(page.label or str(page.number)).casefold() for page in document.pages]
+    sheets = [str(page.number) for page in document.pages]
+    for names, wanted in ((printed, number.casefold()), (printed, _value(number)), (sheets, _value(number))):
+        if wanted in names:
+            yield from ((page.start, page.end) for page, name in zip(document.pages, names, strict=True) if name == wanted)
+            return
 
 
 def _sections(document: Document, number: str) -> Iterator[Span]:
@@ -62,7 +72,7 @@ def _value(number: str) -> str:
     """Return a number in digits: "4" for "IV"."""
     if number[0].isdigit():
         return number
-    values = [_VALUES[letter] for letter in number]
+    values = [_VALUES[letter] for letter in number.upper()]
     return str(sum(-each if each < following else each for each, following in zip(values, [*values[1:], 0], strict=True)))
 
 

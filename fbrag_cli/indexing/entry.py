@@ -100,7 +100,7 @@ def parts_of(entry: IndexedFile) -> Held:
     content = entry.document.content()
     meta = {
         "document": describe_document(entry.document),
-        "pages": [(page.number, page.start, page.end) for page in content.pages],
+        "pages": [(page.number, page.start, page.end, page.label) for page in content.pages],
         "sections": [(section.title, section.level, section.start) for section in content.sections],
         "languages": entry.counts.languages,
     }

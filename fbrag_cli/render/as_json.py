@@ -10,7 +10,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from fbrag_cli.corpus import Corpus, Passage
-from fbrag_cli.documents.lines import lines_of, pages_of, section_of
+from fbrag_cli.documents.lines import lines_of, page_label, pages_of, section_of
 from fbrag_cli.generation.build import versions
 from fbrag_cli.methods.registry import METHODS
 from fbrag_cli.progress import LABELS, Event
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 EVENT = "fbrag.event/1"
 
 _BEST_MATCHES = 5  # chunks that the event of a sample names
-_OF_A_SENTENCE = ("page", "last_page", "section", "start_line", "end_line", "start_char", "end_char")
+_OF_A_SENTENCE = ("page", "last_page", "page_label", "section", "start_line", "end_line", "start_char", "end_char")
 
 
 def answer(trace: Trace, *, memory_mb: float) -> dict[str, Any]:
@@ -198,6 +198,7 @@ def place_of(chunk: Passage) -> dict[str, Any]:
         "chunk": chunk.position + 1,
         "page": pages[0] if pages else None,
         "last_page": pages[1] if pages else None,
+        "page_label": page_label(chunk.document, pages) if pages else None,
         "section": section.title if section else None,
         "last_section": last_section.title if last_section else None,
         "start_line": first,

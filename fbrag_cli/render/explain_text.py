@@ -9,7 +9,7 @@ from os.path import commonprefix
 
 from fbrag_cli.corpus import Corpus, Passage
 from fbrag_cli.documents.document import Document
-from fbrag_cli.documents.lines import line_of, pages_of
+from fbrag_cli.documents.lines import line_of, page_label, page_name, pages_of
 from fbrag_cli.documents.lines import lines_of as line_range
 from fbrag_cli.render.passages import (
     cut,
@@ -288,7 +288,8 @@ def _edge(chunk: Passage, at_end: bool, *, named: bool) -> str:
     if named:
         return shorten(one_line(document.name), 30, at_start=True)
     if pages := pages_of(document, chunk.start, chunk.end):
-        return f"p. {pages[at_end]}"
+        only = pages[at_end], pages[at_end]
+        return f"p. {page_name(only, page_label(document, only))}"
     return f"line {line_range(document, chunk.start, chunk.end)[at_end]}"
 
 
@@ -300,13 +301,14 @@ def prompt(written: str, title: str, columns: int | None = None) -> Iterator[str
 
 def numbered(document: Document, columns: int | None = None) -> Iterator[str]:
     """Yield the decoded text, each line with its number, and a heading for each page of a PDF. columns: as for `wrap_lines`."""
-    pages = {line_of(document, page.start): page.number for page in reversed(document.pages)}
+    pages = {line_of(document, page.start): page for page in reversed(document.pages)}
     lines = document.text.split("\n")
     width = len(str(len(lines)))
     margin = " " * (width + 2)
     for number, line in enumerate(lines, 1):
         if number in pages:
-            yield f"--- page {pages[number]}"
+            page = pages[number]
+            yield f"--- page {page_name((page.number, page.number), page.label or None)}"
         first, *rest = wrap_lines(printable(line), None if columns is None else max(20, columns - len(margin)))
         yield f"{number:>{width}}  {first}".rstrip()
         yield from (margin + each for each in rest)

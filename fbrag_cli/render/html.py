@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from fbrag_cli.corpus import Corpus, Passage
 from fbrag_cli.documents.document import itself
-from fbrag_cli.documents.lines import lines_of, pages_of, section_of
+from fbrag_cli.documents.lines import section_of
 from fbrag_cli.generation.build import versions
 from fbrag_cli.render.answer import Answer, Source, answer_of
 from fbrag_cli.render.as_json import settings
@@ -30,6 +30,7 @@ from fbrag_cli.render.passages import (
     digits,
     in_part,
     layout_of,
+    location,
     parts,
     place,
     read_of,
@@ -246,12 +247,12 @@ def chunk_views(
         chunk = corpus.chunks[position]
         document, start, end = chunk.document, chunk.start, chunk.end
         breaks = layout.breaks(start, end)
-        unit, pages = ("page", found) if (found := pages_of(document, start, end)) else ("line", lines_of(document, start, end))
+        _, unit, numbers = location(chunk)
         last_section, section = section, section_of(document, start, end)
         yield {
             "number": position + 1,
             "place": place(chunk),
-            "within": f"{unit} {pages[0]}" if pages[0] == pages[1] else f"{unit}s {pages[0]}-{pages[1]}",
+            "within": f"{unit} {numbers}",
             "section": one_line(section.title, _TITLE) if section and section != last_section else "",
             "after_gap": position - before - 1,
             **(findings.of(chunk, breaks) if findings else _NOT_ASKED | {"text": marked(chunk, (), breaks)}),

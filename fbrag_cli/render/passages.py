@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fbrag_cli.corpus import Passage
-from fbrag_cli.documents.lines import line_of, lines_of, pages_of, section_of
+from fbrag_cli.documents.lines import line_of, lines_of, page_label, page_name, pages_of, section_of
 from fbrag_cli.text.printable import one_line, plural, printable
 from fbrag_cli.text.sentences import sentence_spans
 from fbrag_cli.text.spans import Span
@@ -44,19 +44,20 @@ _INK = re.compile(r"\S")
 
 
 def location(passage: Passage) -> tuple[str, str, str]:
-    """Return the name of a passage's document, "page" or "line", and its numbers: `12` or `39-41`."""
+    """Return the name of a passage's document, "page", "pages", "line" or "lines", and its numbers: `12` or `39-41`."""
     document, start, end = passage.document, passage.start, passage.end
     pages = pages_of(document, start, end)
     first, last = pages or lines_of(document, start, end)
-    name = one_line(document.name)  # a line end in it would make the rest look like another source
-    return name, "page" if pages else "line", str(first) if first == last else f"{first}-{last}"
+    numbers = page_name((first, last), one_line(page_label(document, pages) or "") or None if pages else None)
+    unit = ("page" if pages else "line") + ("s" if first < last else "")
+    return one_line(document.name), unit, numbers  # a line end in the name would make the rest look like another source
 
 
 def place(passage: Passage) -> str:
     """Return the location of a passage, for citations: `book.txt:120-148`, `book.epub:123 (Chapter 3)` or `book.pdf p. 12`."""
     name, unit, numbers = location(passage)
-    if unit == "page":
-        return f"{name} {'pp.' if '-' in numbers else 'p.'} {numbers}"
+    if unit.startswith("page"):
+        return f"{name} {'p.' if unit == 'page' else 'pp.'} {numbers}"
     section = section_of(passage.document, passage.start, passage.end)
     return f"{name}:{numbers}" + (f" ({one_line(section.title, _LONGEST_TITLE)})" if section else "")
 

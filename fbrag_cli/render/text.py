@@ -94,11 +94,11 @@ def also_read(answer: Answer, layout: Layout, before: Sequence[Passage] = ()) ->
     for source in answer.sources:
         if not _is_shown(source, layout):
             name, unit, numbers = location(passage := layout.shown(source))
-            of_one = f"{name}{' p. ' if unit == 'page' else ':'}{numbers}" if several else numbers
+            of_one = f"{name}{' p. ' if unit.startswith('page') else ':'}{numbers}" if several else numbers
             read.setdefault(_is_new(source.passage, before), {}).setdefault(of_one, passage)
     lines = []
     for is_new, found in sorted(read.items()):
-        units = "" if several else f"{unit}s " if len(found) > 1 or "-" in next(iter(found)) else f"{unit} "
+        units = "" if several else f"{unit.removesuffix('s')}s " if len(found) > 1 else f"{unit} "
         told = Styled().add(f"{'added by --more' if is_new else 'also read'}: {units}", DIM)
         for i, (where, passage) in enumerate(found.items()):
             told.add(" · " if i else "", DIM).add(where, DIM, link=link(passage) if layout.linked else "")

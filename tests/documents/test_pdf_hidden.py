@@ -11,7 +11,8 @@ from pypdfium2 import PdfDocument
 from fbrag_cli.documents.document import Document
 from fbrag_cli.documents.load import load
 from fbrag_cli.documents.pdf import hidden_text
-from tests.documents.test_pdf import page_texts, pdf_of_contents, pdf_of_objects, stream, written
+from fbrag_cli.documents.pdf.letters import Letters
+from tests.documents.test_pdf import page_texts, pdf_of_contents, refused, stream, written
 
 PAYMENT = b"BT /F1 11 Tf 1 0 0 1 72 750 Tm (The award amount is 485,000 euros.) Tj ET "
 OTHER = b"(Correction: the amount is 1 euro.) Tj"
@@ -19,7 +20,8 @@ AT = b"1 0 0 1 72 700 Tm "
 BAR = b"60 690 400 30 re f "
 STAYS = "The award amount is 485,000 euros."
 BOTH = f"{STAYS}\nCorrection: the amount is 1 euro."
-IMAGE = stream(b"\x20", b"/Type/XObject/Subtype/Image/Width 1/Height 1/BitsPerComponent 8/ColorSpace/DeviceGray")
+_GRAY = b"/Type/XObject/Subtype/Image/Width 1/Height 1/BitsPerComponent 8/ColorSpace/DeviceGray"
+IMAGE, WHITE_IMAGE, BLACK_IMAGE = (stream(level, _GRAY) for level in (b"\x20", b"\xff", b"\x05"))
 
 
 def read(tmp_path: Path, *contents: bytes, more: tuple[bytes, ...] = (), xobjects: bytes = b"") -> Document:
@@ -33,7 +35,7 @@ HIDDEN = {
     "scaled to half a point": b"BT /F1 10 Tf 0.05 0 0 0.05 72 700 Tm " + OTHER + b" ET",
     "squeezed to a line": b"BT /F1 10 Tf 0.001 0 0 1 72 700 Tm " + OTHER + b" ET",
     "white on white": b"1 g BT /F1 11 Tf " + AT + OTHER + b" ET",
-    "nearly white": b"0.94 g BT /F1 11 Tf " + AT + OTHER + b" ET",
+    "nearly white": b"0.96 g BT /F1 11 Tf " + AT + OTHER + b" ET",
     "white in CMYK": b"0 0 0 0 k BT /F1 11 Tf " + AT + OTHER + b" ET",
     "in outline": b"1 G BT /F1 11 Tf 1 Tr " + AT + OTHER + b" ET",
     "black on black": BAR + b"BT /F1 11 Tf " + AT + OTHER + b" ET",
@@ -65,7 +67,8 @@ def test_what_the_page_does_not_show_is_left_out(tmp_path: Path, how: str) -> No
     document = read(tmp_path, PAYMENT + HIDDEN[how])
     assert document.text == STAYS
     (warning,) = document.warnings
-    assert warning.endswith("hidden text on page 1")
+    assert warning.endswith("not read: 1 hidden passage (--markup reads them)")
+    assert load(str(tmp_path / "paper.pdf"), markup=True).text.split() == BOTH.split()
 
 
 @pytest.mark.parametrize("how", SEEN)
@@ -105,7 +108,7 @@ def test_the_words_of_a_scan_stay(tmp_path: Path, draw: bytes, mode: bytes) -> N
 
 def test_the_words_of_a_scan_in_strips_stay(tmp_path: Path) -> None:
     strips = b" ".join(b"q 612 0 0 100 0 %d cm /Picture Do Q" % height for height in range(0, 700, 100))
-    content = strips + b" BT /F1 11 Tf 3 Tr 1 0 0 1 72 500 Tm " + OTHER + b" ET " + PAYMENT
+    content = strips + b" BT /F1 11 Tf 3 Tr 1 0 0 1 72 500 Tm " + OTHER + b" ET BT /F1 11 Tf 72 750 Td (Page 4) Tj ET"
     assert "1 euro" in read(tmp_path, content, more=(IMAGE,), xobjects=b"/Picture 6 0 R").text
 
 
@@ -114,38 +117,82 @@ def test_hidden_text_beside_an_image_that_is_small(tmp_path: Path) -> None:
     assert read(tmp_path, content, more=(IMAGE,), xobjects=b"/Picture 6 0 R").text == STAYS
 
 
-def test_a_page_that_would_lose_most_of_its_words_keeps_them(tmp_path: Path) -> None:
-    document = read(
-        tmp_path, b"BT /F1 11 Tf 1 0 0 1 72 750 Tm (One.) Tj ET " + HIDDEN["mode 3"], PAYMENT + HIDDEN["white on white"]
+def test_hidden_text_is_left_out_however_much_of_it_there_is(tmp_path: Path) -> None:
+    more = b"BT /F1 11 Tf 72 750 Td (One.) Tj ET "
+    document = read(tmp_path, more + HIDDEN["mode 3"], PAYMENT + HIDDEN["white on white"])
+    assert page_texts(document) == {1: "One.", 2: STAYS}
+    (warning,) = document.warnings
+    assert warning.endswith("not read: 2 hidden passages (--markup reads them)")
+
+
+def test_a_document_of_hidden_text_alone(tmp_path: Path) -> None:
+    error = refused(written(tmp_path, pdf_of_contents(stream(HIDDEN["white on white"]))))
+    assert (error.code, error.hint) == ("doc_empty", "add --markup, which reads them")
+    assert "has no text but hidden passages" in error.message
+
+
+@pytest.mark.parametrize("opaque", [b"1 g", b"0 g"], ids=["a white image", "a black image"])
+def test_an_image_of_one_pixel_over_the_page_exempts_nothing(tmp_path: Path, opaque: bytes) -> None:
+    image = BLACK_IMAGE if opaque == b"0 g" else WHITE_IMAGE
+    page = b"q 612 0 0 792 0 0 cm /Picture Do Q " + (b"1 g " if opaque == b"0 g" else b"0 g ")
+    for how in (b"3 Tr ", opaque + b" "):
+        content = page + PAYMENT + b"BT /F1 11 Tf " + how + b"1 0 0 1 72 600 Tm (Never.) Tj ET"
+        document = read(tmp_path, content, more=(image,), xobjects=b"/Picture 6 0 R")
+        assert document.text == STAYS, how
+        assert "1 hidden passage" in document.warnings[0]
+
+
+def test_what_is_drawn_over_hides_text(tmp_path: Path) -> None:
+    text = b"BT /F1 11 Tf " + AT + OTHER + b" ET "
+    assert read(tmp_path, PAYMENT + text + b"0 g " + BAR).text == STAYS
+    assert (
+        read(tmp_path, PAYMENT + text + b"q 400 0 0 30 60 690 cm /Picture Do Q", more=(IMAGE,), xobjects=b"/Picture 6 0 R").text
+        == STAYS
     )
-    assert page_texts(document) == {1: "One.\nCorrection: the amount is 1 euro.", 2: STAYS}
-    kept, left_out = sorted(document.warnings)
-    assert "most of the text on page 1 is hidden" in kept
-    assert left_out.endswith("hidden text on page 2")
+    for seen in (
+        text + b"60 698 400 1 re f",  # a line through it
+        text + b"q 60 690 2 30 re W n " + BAR + b"Q",  # a bar of which only a small part is shown
+        text + b"1 g " + BAR + b"0 g " + text,  # written again
+        text + b"q 600 0 m 0 0 l 600 800 l f Q",  # a triangle beside it
+    ):
+        assert read(tmp_path, PAYMENT + seen).text == BOTH, seen
 
 
-def test_text_in_a_font_that_cannot_be_drawn_here_stays(tmp_path: Path) -> None:
-    font = b"<</Type/Font/Subtype/Type3/FontBBox[0 0 1 1]/FontMatrix[1 0 0 1 0 0]/CharProcs<</a 4 0 R>>/FirstChar 97/LastChar 97"
-    font += b"/Widths[1]/Encoding<</Type/Encoding/Differences[97/a]>>>>"
-    page = b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 612 792]/Resources<</Font<</F1 3 0 R/F2 6 0 R>>>>/Contents 5 0 R>>"
-    content = stream(PAYMENT.replace(b"F1", b"F2") + b"1 g BT /F1 11 Tf 72 700 Td (aaa) Tj ET")
-    helvetica = b"<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>"
-    tree = b"<</Type/Pages/Count 1/Kids[7 0 R]>>"
-    objects = (b"<</Type/Catalog/Pages 2 0 R>>", tree, font, stream(b"1 0 d0"), content, helvetica, page)
-    document = load(written(tmp_path, pdf_of_objects(*objects)))
-    assert document.text == f"{STAYS}\naaa"
-    assert document.warnings == ()
+def test_text_outside_of_its_clip_is_hidden(tmp_path: Path) -> None:
+    text = b"BT /F1 11 Tf " + AT + OTHER + b" ET "
+    assert read(tmp_path, PAYMENT + b"q 10 10 20 20 re W n " + text + b"Q").text == STAYS
+    assert read(tmp_path, PAYMENT + b"q 10 10 590 780 re W n " + text + b"Q").text == BOTH
 
 
-@pytest.mark.parametrize("limit", ["_MAX_PAGE_SECONDS", "_MAX_SECONDS"])
-def test_pages_that_take_long_to_draw_keep_their_text(monkeypatch: pytest.MonkeyPatch, limit: str) -> None:
-    def count() -> int:
-        page = PdfDocument(pdf_of_contents(stream(PAYMENT + HIDDEN["white on white"])))[0]
-        return len(hidden_text.HiddenText().on(page))
+def test_the_ground_is_what_is_painted_not_the_box_around_it(tmp_path: Path) -> None:
+    white, frame = b"1 g BT /F1 11 Tf " + AT + OTHER + b" ET ", b"0 g 0 0 612 792 re 20 20 572 752 re f* "
+    assert read(tmp_path, PAYMENT + frame + white).text == STAYS
+    assert read(tmp_path, PAYMENT + frame + b"BT /F1 11 Tf " + AT + OTHER + b" ET").text == BOTH
+    disc = b"0 g 160 700 m 160 860 370 860 370 700 c 370 540 160 540 160 700 c f "
+    short = b"1 g BT /F1 11 Tf 1 0 0 1 220 700 Tm (Sold out) Tj ET"
+    assert read(tmp_path, PAYMENT.replace(b"750", b"500") + disc + short).text.endswith("Sold out")
 
-    assert count() == 1
-    monkeypatch.setattr(hidden_text, limit, 0.0)
-    assert count() == 0
+
+@pytest.mark.parametrize("state", [b"/ca 0.5", b"/BM/Multiply"])
+def test_what_can_be_seen_through_hides_nothing(tmp_path: Path, state: bytes) -> None:
+    text = b"BT /F1 11 Tf " + AT + OTHER + b" ET "
+    data = pdf_of_contents(stream(PAYMENT + text + b"/G gs 1 1 0 rg " + BAR))
+    data = data.replace(b"/Resources<<", b"/Resources<</ExtGState<</G<<%b>>>>" % state)
+    assert load(written(tmp_path, data)).text == BOTH
+
+
+def test_text_that_is_transparent_is_hidden(tmp_path: Path) -> None:
+    data = pdf_of_contents(stream(PAYMENT + b"/G gs BT /F1 11 Tf " + AT + OTHER + b" ET "))
+    assert load(written(tmp_path, data.replace(b"/Resources<<", b"/Resources<</ExtGState<</G<</ca 0>>>>"))).text == STAYS
+
+
+def test_a_page_of_more_objects_than_are_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = PdfDocument(pdf_of_contents(stream(PAYMENT + b"1 0 0 rg 0 0 9 9 re f " * 50 + HIDDEN["white on white"])))[0]
+    letters = Letters(page.get_textpage())
+    found = hidden_text.HiddenText(page).among(letters, letters.text)
+    for limit in ("_MAX_OBJECTS", "_MAX_STEPS"):
+        monkeypatch.setattr(hidden_text, limit, 20)
+        assert hidden_text.HiddenText(page).among(letters, letters.text) == found
 
 
 @pytest.mark.parametrize(
@@ -153,9 +200,15 @@ def test_pages_that_take_long_to_draw_keep_their_text(monkeypatch: pytest.Monkey
     [
         b"1 g BT /F1 11 Tf 72 700 Td " + b"(a) Tj 0 0 Td " * 40_000 + b"ET",
         b"0 g " + b"0 0 600 700 re f BT /F1 600 Tf 1 0 0 1 9 9 Tm (a) Tj ET " * 3_000,
+        b"/G gs " + b"0 0 600 700 re f " * 6_000 + b"1 g BT /F1 11 Tf 72 700 Td (never) Tj ET ",
         b"".join(b"0.%04d g BT /F1 600 Tf 1 0 0 1 9 9 Tm (a) Tj ET " % (9_000 + number % 1_000) for number in range(4_000)),
     ],
-    ids=["white letters", "black letters on black boxes", "letters in a thousand grays"],
+    ids=[
+        "white letters",
+        "black letters on black boxes",
+        "white letters on boxes that are transparent",
+        "letters in a thousand grays",
+    ],
 )
 def test_pages_made_to_be_slow_to_draw(tmp_path: Path, content: bytes) -> None:
     before = process_time()

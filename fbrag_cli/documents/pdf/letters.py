@@ -68,6 +68,11 @@ class Letters:
         """Return the address of the text object to which a letter belongs; 0 for white space that PDFium has added."""
         return address(raw.FPDFText_GetTextObject(self._page, self._index(position)))
 
+    def box(self, position: int) -> tuple[float, float, float, float]:
+        """Return the left, lower, right and upper edge of a letter."""
+        (left, right), (lower, upper) = self._sides(position), (number.value for number in self._numbers[2:])
+        return left, lower, right, upper
+
     def lines(self, text: str, lower: float) -> PageLines:
         """Return the lines that are not blank of this text, or of it with spaces for some letters. lower: edge of the page."""
         signs = self._signs(text)

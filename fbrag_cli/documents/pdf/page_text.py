@@ -49,8 +49,8 @@ class PageLines:
 
     heights: distance of each line's baseline above the page's lower edge, in points; nan if it is unknown or the text is not
     upright. height: height of the page, in points. sizes, cells, baselines: as in `Line`; empty if they are unknown. cut:
-    whether text that lies outside of the page was left out. hidden: whether text that the page does not show was left out.
-    unseen: whether most of its text is hidden, and was read.
+    whether text that lies outside of the page was left out. n_hidden: number of passages that
+    the page does not show, which were left out.
     """
 
     lines: tuple[str, ...] = ()
@@ -60,8 +60,7 @@ class PageLines:
     cells: tuple[tuple[Cell, ...], ...] = ()
     baselines: tuple[float, ...] = ()
     cut: bool = False
-    hidden: bool = False
-    unseen: bool = False
+    n_hidden: int = 0
 
     @classmethod
     def of(cls, lines: Sequence[Line]) -> PageLines:

@@ -9,7 +9,7 @@ from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from io import BytesIO
-from itertools import islice
+from itertools import groupby, islice
 from math import nan
 from time import process_time
 from typing import TYPE_CHECKING
@@ -25,13 +25,11 @@ if TYPE_CHECKING:
     from pypdf import PdfReader
     from pypdfium2 import PdfDocument, PdfPage
 
-    from fbrag_cli.documents.pdf.hidden_text import HiddenText
-
 _LONGEST_REASON = 120  # characters
+_LONGEST_LABEL = 20
 _MAX_EMBEDDED = 1_000
 _BLEED = 12.0  # points
 _FEWEST = 0.25  # share of a page's letters that lie on the page, if its box can be trusted
-_MIN_SHOWN = 0.5  # share of a page's words, if what is found hidden is left out
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +37,7 @@ class ReadPage:
     """A page. lines: of its text, or else of its form; empty if it has neither. below: lines of its form that follow its text.
 
     failure: why it could not be read, as "PdfiumError: …"; otherwise "". cut: whether a limit is why. seconds: CPU time that it
-    took. comments, files: as in `Annotations`.
+    took. label: its printed number; "" if it is the same. comments, files: as in `Annotations`.
     """
 
     number: int
@@ -48,6 +46,7 @@ class ReadPage:
     failure: str = ""
     cut: bool = False
     seconds: float = 0.0
+    label: str = ""
     comments: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
 
@@ -72,9 +71,11 @@ class PageReader:
     PDFium reads the text; pypdf, which takes longer to load, reads forms, comments and embedded files if there are any.
     """
 
-    def __init__(self, source: Source, ranges: tuple[PageRange, ...] | None, password: str | None) -> None:
-        """ranges: the chosen pages; None for all."""
-        self._source, self._ranges, self._password = source, ranges, password
+    def __init__(
+        self, source: Source, ranges: tuple[PageRange, ...] | None, password: str | None, *, markup: bool = False
+    ) -> None:
+        """ranges: the chosen pages; None for all. markup: whether hidden text is read."""
+        self._source, self._ranges, self._password, self._markup = source, ranges, password, markup
         self._clock = 0.0  # CPU time of this process after the job before: a child that replaces another also takes time to start
 
     def __call__(self, job: int) -> Opened | ReadPage | None:
@@ -115,12 +116,6 @@ class PageReader:
         return numbers_within(self._ranges, len(self._pdf), self._source)
 
     @cached_property
-    def _hidden_text(self) -> HiddenText:
-        from fbrag_cli.documents.pdf.hidden_text import HiddenText
-
-        return HiddenText()
-
-    @cached_property
     def _pypdf(self) -> PdfReader:
         from pypdf import PdfReader
 
@@ -149,7 +144,7 @@ class PageReader:
     def _read(self, number: int) -> ReadPage:
         try:
             with closing(self._pdf[number - 1]) as page:
-                lines, annotated = _lines(page, self._hidden_text.on), _is_annotated(page)
+                lines, annotated = _lines(page, markup=self._markup), _is_annotated(page)
         except MemoryError as error:
             return ReadPage(number, failure=str(error) or "it needs too much memory", cut=True)
         except Exception as error:
@@ -160,16 +155,22 @@ class PageReader:
                 found = read_annotations(self._pypdf.pages[number - 1], number)
         below = found.lines
         if not lines.lines:
-            lines, below = PageLines(below, (nan,) * len(below)), ()
-        return ReadPage(number, lines, below, comments=found.comments, files=found.files)
+            lines, below = replace(lines, lines=below, heights=(nan,) * len(below)), ()
+        return ReadPage(number, lines, below, label=self._label(number), comments=found.comments, files=found.files)
+
+    def _label(self, number: int) -> str:
+        """Return the printed number of a page; "" if it is the same."""
+        label = one_line(self._pdf.get_page_label(number - 1), _LONGEST_LABEL).strip()
+        return "" if label == str(number) else label
 
 
-def _lines(page: PdfPage, hidden_on: Callable[[PdfPage], frozenset[int]]) -> PageLines:
-    """Return the lines of a page, without blank ones. hidden_on: as `HiddenText.on`.
+def _lines(page: PdfPage, *, markup: bool) -> PageLines:
+    """Return the lines of a page, without blank ones. markup: whether hidden text is read.
 
     Raises MemoryError for too much text, and PdfiumError for a damaged page.
     """
     # Loads PDFium, which only the child does.
+    from fbrag_cli.documents.pdf.hidden_text import HiddenText
     from fbrag_cli.documents.pdf.letters import Letters, letter_ends
 
     left, lower, right, upper = map(float, page.get_bbox())
@@ -182,11 +183,11 @@ def _lines(page: PdfPage, hidden_on: Callable[[PdfPage], frozenset[int]]) -> Pag
             return bool(left - _BLEED < x < right + _BLEED and lower - _BLEED < y < upper + _BLEED)
 
         text = whole if all(on_page(end) for begin_end in letter_ends(whole) for end in begin_end) else _inside(whole, on_page)
-        hidden = hidden_on(page)
-        shown = _without(text, lambda position: letters.address(position) in hidden) if hidden else text
-        is_unseen = len(shown.split()) < _MIN_SHOWN * len(text.split())
-        lines = letters.lines(text if is_unseen else shown, lower)
-    return replace(lines, height=upper - lower, cut=text != whole, hidden=shown != text and not is_unseen, unseen=is_unseen)
+        hidden = set() if markup else HiddenText(page).among(letters, text)
+        shown = _without(text, hidden.__contains__) if hidden else text
+        n_hidden = sum(is_out for is_out, _ in groupby(at in hidden for at, letter in enumerate(text) if not letter.isspace()))
+        lines = letters.lines(shown, lower)
+    return replace(lines, height=upper - lower, cut=text != whole, n_hidden=n_hidden)
 
 
 def _inside(text: str, on_page: Callable[[int], bool]) -> str:

@@ -13,7 +13,7 @@ from pathlib import PurePath
 from shlex import quote
 from typing import Any, cast
 
-from fbrag_cli.documents.document import Content, Extracted, PageSpan
+from fbrag_cli.documents.document import HIDDEN, Content, Extracted, PageSpan
 from fbrag_cli.documents.pdf.columns import with_columns
 from fbrag_cli.documents.pdf.footnotes import count_notes, end_of_sentence
 from fbrag_cli.documents.pdf.page_ranges import PageRange, format_ranges, numbers_within
@@ -35,29 +35,32 @@ _MAX_SECONDS = 30.0
 _MAX_SECONDS_PER_MB = 100.0
 
 
-def read_pdf(source: Source, *, ranges: tuple[PageRange, ...] | None, password: str | None, listener: Listener) -> Extracted:
-    """Read the pages in `ranges` (None: all).
+def read_pdf(
+    source: Source, *, ranges: tuple[PageRange, ...] | None, password: str | None, markup: bool = False, listener: Listener
+) -> Extracted:
+    """Read the pages in `ranges` (None: all). If hidden text is all there is, the content is empty.
 
-    listener: receives the pages that were read. Its cancellation stops the reading, also within a page that takes long.
+    markup: whether hidden text is read. listener: receives the pages that were read. Its cancellation stops the reading, also
+    within a page that takes long.
 
     Raises FbragError: pdf_encrypted, pdf_bad_password, doc_empty (no pages), pdf_no_text, doc_unreadable (damaged), usage
     (`ranges` outside the document), timeout (a limit cut all pages). Raises the error of a cancellation.
     """
-    document, pages = _read(source, ranges, password, listener)
-    if not any(page.lines.lines or page.comments for page in pages):
+    document, pages = _read(source, PageReader(source, ranges, password, markup=markup), ranges, listener)
+    if not any(page.lines.lines or page.lines.n_hidden or page.comments for page in pages):
         raise _no_text(source, pages, document.n_pages)
     return _joined(source, pages, document)
 
 
 def _read(
-    source: Source, ranges: tuple[PageRange, ...] | None, password: str | None, listener: Listener
+    source: Source, reader: PageReader, ranges: tuple[PageRange, ...] | None, listener: Listener
 ) -> tuple[Opened, list[ReadPage]]:
     """Return the document and its chosen pages, in order. The pages that are left at the limit of time are failures."""
     pages: list[ReadPage] = []
     limit = _MAX_SECONDS + _MAX_SECONDS_PER_MB * len(source.data) / 1e6
     took = 0.0
     outcomes = run_jobs(
-        PageReader(source, ranges, password),
+        reader,
         count(),
         processes=1,
         seconds=_PAGE_SECONDS,
@@ -96,15 +99,15 @@ def _joined(source: Source, pages: Sequence[ReadPage], document: Opened) -> Extr
     written = [page for page in pages if page.lines.lines]
     text, spans = _joined_text(written, _apart(pages))
     skipped = tuple(page.number for page in pages if not page.lines.lines)
-    unseen = [page.number for page in pages if page.lines.unseen]
     garbled = sorted({span.number for span in spans if is_garbled(text[span.start : span.end])})
     return Extracted(
         Content(text, spans),
         "application/pdf",
         skipped_pages=skipped,
-        warnings=tuple(_warnings(source, document, garbled, unseen, pages)),
+        warnings=tuple(_warnings(source, document, garbled, pages)),
         left_out=tuple(_left_out(document, pages)),
         comments=tuple(comment for page in pages for comment in page.comments),
+        markup={HIDDEN: sum(page.lines.n_hidden for page in pages)},
         cut=any(page.cut for page in pages),
     )
 
@@ -136,10 +139,11 @@ def _joined_text(pages: Sequence[ReadPage], apart: set[int]) -> tuple[str, tuple
         else:
             carried = None
             pieces.append((page.number, "\n".join((*above, body, *part.below, *page.below))))
+    labels = {page.number: page.label for page in pages}
     spans: list[PageSpan] = []
     start = 0
     for number, text in pieces:
-        spans.append(PageSpan(number, start, start + len(text)))
+        spans.append(PageSpan(number, start, start + len(text), labels[number]))
         start += len(text) + 1
     return "\n".join(text for _, text in pieces), tuple(spans)
 
@@ -147,8 +151,6 @@ def _joined_text(pages: Sequence[ReadPage], apart: set[int]) -> tuple[str, tuple
 def _left_out(document: Opened, pages: Sequence[ReadPage]) -> Iterator[str]:
     if cut := [page.number for page in pages if page.lines.cut]:
         yield f"text outside of {_pages(cut)}"
-    if hidden := [page.number for page in pages if page.lines.hidden]:
-        yield f"hidden text on {_pages(hidden)}"
     names = dict.fromkeys((*document.files, *(name for page in pages for name in page.files)))
     if names:
         yield counted_names(names, "embedded file")
@@ -168,9 +170,7 @@ def _apart(pages: Sequence[ReadPage]) -> set[int]:
     return apart
 
 
-def _warnings(
-    source: Source, document: Opened, garbled: Sequence[int], unseen: Sequence[int], pages: Sequence[ReadPage]
-) -> Iterator[str]:
+def _warnings(source: Source, document: Opened, garbled: Sequence[int], pages: Sequence[ReadPage]) -> Iterator[str]:
     if document.portfolio:
         yield f"{source.name} is a portfolio: its documents lie inside it, and only its cover is read; save them in a PDF viewer"
     for why in dict.fromkeys(page.failure for page in pages if page.cut):
@@ -178,12 +178,10 @@ def _warnings(
         yield f"{source.name}: {_pages(cut)} {'were' if len(cut) > 1 else 'was'} not read: {why}"
     if broken := {page.number: page.failure.partition(":")[0] for page in pages if page.failure and not page.cut}:
         yield f"{source.name}: damaged, {_pages(list(broken))} could not be read ({', '.join(sorted({*broken.values()}))})"
-    if blank := [page.number for page in pages if not page.lines.lines and not page.failure]:
+    if blank := [page.number for page in pages if not (page.lines.lines or page.lines.n_hidden or page.failure)]:
         yield f"{source.name}: no text on {_pages(blank)}; if they are scans, ocrmypdf gives them text"
     if garbled:
         yield f"{source.name}: much of {_pages(garbled)} is garbled (a font has no table of letters); ocrmypdf --force-ocr"
-    if unseen:
-        yield f"{source.name}: most of the text on {_pages(unseen)} is hidden; it is read"
 
 
 def _no_text(source: Source, pages: Sequence[ReadPage], n_pages: int) -> FbragError:
