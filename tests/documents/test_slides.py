@@ -332,6 +332,15 @@ def test_text_in_the_color_of_its_ground_is_left_out(
     assert "perhaps" in load(str(path), markup=True).text
 
 
+def test_a_slide_without_shapes_is_read_with_the_others(tmp_path: Path) -> None:
+    more: dict[str, bytes | str] = {
+        "ppt/slides/_rels/slide2.xml.rels": relations(("notesSlide", "../notes.xml")),
+        "ppt/notes.xml": slide(shape("Say this.", kind="body"), "notes"),
+    }
+    document = written(tmp_path, pptx(["", shape("a")], more), "deck.pptx")
+    assert document.text == "Slide 1\n\nNotes: Say this.\n\nSlide 2\n\na"
+
+
 def test_pictures_are_counted(tmp_path: Path) -> None:
     document = written(tmp_path, pptx([shape("a") + _picture("A map") + _picture("")]), "deck.pptx")
     assert document.text == "Slide 1\n\na\n\n[A map]"

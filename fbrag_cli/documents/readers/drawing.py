@@ -344,7 +344,7 @@ class Drawing:
         """Return the text of the shapes: in the order of the file, or with `size`, which is that of the slide, in the order in
         which it is read, without the shapes that lie outside."""
         blocks = self.builder.blocks()
-        if size is None:
+        if size is None or not self._frames:
             return blocks
         parts: list[list[Block]] = [
             blocks[: self._frames[0].first if self._frames else None]
