@@ -19,6 +19,8 @@ _HEAD = 4096  # bytes
 _ZIP = b"PK\x03\x04"
 _LONGEST_NAME = 100  # bytes that are read of an entry's name: hostile ones overlap, and those that are looked for are short
 _PDF = b"%PDF-"
+_PDF_LATER = re.compile(rb"[^\t -~]%PDF-\d")
+_AT_ONCE = re.compile(rb"(?:\xef\xbb\xbf)?(?:%PDF-|<(?:!d|\?xml|h))", re.IGNORECASE)
 _MANIFEST = "META-INF/manifest.xml"
 _MANIFEST_HEAD = 65_536  # bytes that are read of it
 _ROOT_ENTRY = re.compile(r"<[\w:.-]*file-entry\s[^<>]*?full-path\s*=\s*[\"']/[\"'][^<>]*>")
@@ -42,8 +44,13 @@ _OF_MAIL = {"message-id", "received", "mime-version", "return-path", "delivered-
 
 
 def is_pdf(source: Source) -> bool:
-    """Return whether a file begins as a PDF, or has a PDF's header a little later (after junk) and objects."""
-    return source.data.startswith(_PDF) or (_PDF in source.data[:1024] and b"endobj" in source.data)
+    """Return whether a file begins as a PDF, or has a PDF's header at the beginning of a later line (after junk) and objects."""
+    return source.data.startswith(_PDF) or (_PDF_LATER.search(source.data[:1024]) is not None and b"endobj" in source.data)
+
+
+def begins_at_once(data: bytes) -> bool:
+    """Return whether `data` has the mark of a PDF or of an HTML page at its first byte, not below a line of text or a comment."""
+    return _AT_ONCE.match(data) is not None
 
 
 def is_epub(source: Source) -> bool:
@@ -106,12 +113,14 @@ is_html = partial(_begins_with, _HTML)
 
 
 def is_mail(source: Source) -> bool:
-    """Return whether a file begins with header fields, among them "From" and one that only mail has."""
+    """Return whether a file begins with header fields up to an empty line, among them "From" and one that only mail has. A log
+    may have lines that look like two of them."""
     head, names, at = _head(source.data), set(), 0
     while found := _HEADER_FIELD.match(head, at):
         names.add(found[1].lower())
         at = found.end()
-    return "from" in names and not names.isdisjoint(_OF_MAIL)
+    is_at_end = head.startswith("\n", at) or "\n" not in head[at:]
+    return is_at_end and len(names) > 2 and "from" in names and not names.isdisjoint(_OF_MAIL)
 
 
 def media_type_of(source: Source) -> str:

@@ -96,11 +96,17 @@ def find_format(source: Source) -> tuple[Format, str]:
     """Find the format of a file by its content first, by its suffix second; otherwise it is plain text.
 
     Return the format, and a warning if the suffix is that of another one, else "". Markdown and source code are known by their
-    suffix, even if they begin like HTML or mail.
+    suffix, even if they begin like HTML or mail. A file with the suffix of a text is a PDF or HTML only from its first byte on.
     """
     promised = None if source.path == "-" else _BY_SUFFIX.get(PurePath(source.path).suffix.lower())
     recognised = next((each for each in FORMATS if each.recognises is not None and each.recognises(source)), None)
     if promised is not None and promised.textual:
+        if (
+            recognised is not None
+            and recognised.suffixes[0] in (".pdf", ".html")
+            and not format_detection.begins_at_once(source.data)
+        ):
+            recognised = None
         is_by_suffix = promised.recognises is None and promised is not PLAIN
         found = promised if recognised is None or (is_by_suffix and recognised.textual) else recognised
     else:

@@ -53,7 +53,7 @@ class DocumentSettings:
     pages: str | None = knob(None, "read only these PDF pages, e.g. 3-9,12 or 3-", varies="all", metavar="PAGES", once=True)
     encoding: str | None = knob(None, "encoding of text files", varies="detected", metavar="NAME")
     lang: str | None = knob(None, "language of the documents: de, german", varies="detected", metavar="NAME")
-    markup: bool = knob(False, "also read comments, tracked deletions, and struck-out text")
+    markup: bool = knob(False, "also read comments, tracked deletions, hidden and struck-out text")
     include: list[str] = knob(
         (), "read only files in folders that match GLOB", varies="all known types", metavar="GLOB", once=True
     )

@@ -191,3 +191,30 @@ def test_struck_out_text_is_left_out_and_told(tmp_path: Path) -> None:
     assert document.text == "He paid nine.\n\nYes."
     assert document.warnings == (f"{tmp_path / 'b.epub'}: not read: 2 struck-out passages (--markup reads them)",)
     assert load(str(tmp_path / "b.epub"), markup=True).text == "He paid ~~ten~~ nine.\n\n~~No.~~\n\nYes."
+
+
+@pytest.mark.parametrize(
+    ("title", "page", "found"),
+    [
+        ("Part I: The Harbor", "<p>x</p><h2>I</h2><p>y</p><h2>Harbor</h2>", ["Part I: The Harbor", "I", "Harbor"]),
+        ("Part I: The Harbor", "<h1>PART I.</h1><h2>The harbor</h2><p>x</p><h2>The</h2>", ["Part I: The Harbor", "The"]),
+        ("The Harbor", "<p>Chapter one of many</p><h1>The HARBOR</h1><p>x</p>", ["The Harbor"]),
+        ("One", "<h1>Chapter the first</h1><p>x</p><h2>On</h2>", ["One", "On"]),
+        ("1", "<p>x</p><h2>1</h2><p>x</p><h2>2</h2>", ["1", "2"]),
+    ],
+)
+def test_a_heading_repeats_its_chapter_only_in_the_same_words(tmp_path: Path, title: str, page: str, found: list[str]) -> None:
+    document = written(tmp_path, epub({"a.xhtml": page}, toc=f'<ol><li><a href="a.xhtml">{title}</a></li></ol>'), "b.epub")
+    assert [section.title for section in document.sections] == found
+
+
+def test_what_a_chapter_hides_is_left_out_and_told(tmp_path: Path) -> None:
+    style = "<style>/*<![CDATA[*/ .gone { display: none } /*]]>*/</style>"
+    pages = {
+        "a.xhtml": f"{style}<p>one</p><p class='gone'>secret</p>",
+        "b.xhtml": "<p class='gone'>two</p><p hidden=''>secret</p>",
+    }
+    document = written(tmp_path, epub(pages), "b.epub")
+    assert document.text == "one\n\ntwo"
+    assert document.warnings == (f"{tmp_path / 'b.epub'}: not read: 2 hidden passages (--markup reads them)",)
+    assert load(str(tmp_path / "b.epub"), markup=True).text == "one\n\nsecret\n\ntwo\n\nsecret"

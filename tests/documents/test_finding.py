@@ -251,3 +251,37 @@ def test_a_file_whose_zip_was_opened_goes_to_another_process() -> None:
     source = Source("a.docx", "a.docx", docx(w_paragraph("x")))
     assert find_format(source)[0].kind == "a Word document"
     assert pickle.loads(pickle.dumps(source)) == source
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("notes.md", "Write a header as\n%PDF-1.7\nand objects up to endobj.\n"),
+        ("writer.py", 'HEADER = b"%PDF-1.7"\nEND = b"endobj"\n'),
+        ("notes.txt", "The file begins with %PDF-1.4, each object ends with endobj.\n"),
+        ("notes", "The file begins with %PDF-1.4, each object ends with endobj.\n"),
+        ("backup.log", "From: node 4\nReceived: 17 blocks\nDate: 3 May\nall is well\n"),
+        ("backup.log", "From: node 4\nReceived: 17 blocks\n\nall is well\n"),
+        ("page.txt", "\n<html>\n<body>is how a page begins.\n"),
+        ("page.txt", "<!-- how a page begins -->\n<html>\n"),
+    ],
+)
+def test_text_that_mentions_another_format_is_text(tmp_path: Path, name: str, text: str) -> None:
+    document = written(tmp_path, text, name)
+    assert document.warnings == ()
+    if not name.endswith(".md"):
+        assert document.text == text
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "media_type"),
+    [
+        ("a.txt", b"<!DOCTYPE html><p>text", "text/html"),
+        ("a.txt", b"\xef\xbb\xbf<html><p>text", "text/html"),
+        ("a", b"\n\n<!-- x --><html><p>text", "text/html"),
+        ("a.txt", b"Date: Mon, 4 May 2026\nFrom: a@b\nMessage-ID: <1>\n\ntext", "message/rfc822"),
+        ("a", b"Received: by x\n\tfor y\nFrom: a@b\nDate: today\n\ntext", "message/rfc822"),
+    ],
+)
+def test_what_is_of_a_format_is_read_as_it_whatever_its_suffix(tmp_path: Path, name: str, data: bytes, media_type: str) -> None:
+    assert written(tmp_path, data, name).media_type == media_type

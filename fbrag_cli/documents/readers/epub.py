@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -33,6 +34,7 @@ _ABOUT = {"title": "Title", "creator": "Author", "publisher": "Publisher", "date
 _MAX_ABOUT = 5_000  # characters of one of them
 _MAX_VALUES = 20  # authors
 _MAX_BLANK = 100  # characters between the place of a chapter and its heading
+_WORD = re.compile(r"\w+")
 _GAP = "\n\n"  # between the files of the spine
 
 
@@ -226,14 +228,16 @@ def _with_headings(chapters: Sequence[Section], headings: Sequence[Section], tex
         return tuple(headings)
     starts = [chapter.start for chapter in chapters]
     sections = list(chapters)
+    named = dict[int, list[str]]()  # index of a chapter -> words of the headings that repeat it, as "Chapter 1" and "The Harbor"
     own_level = dict[int, int]()  # index of a chapter -> level of the heading that repeats it
     for heading in headings:
         index = bisect_right(starts, heading.start) - 1
         chapter = chapters[max(0, index)]
         first = heading.start - chapter.start < _MAX_BLANK and not text[chapter.start : heading.start].strip()
-        repeats = first or heading.title.casefold() in chapter.title.casefold()
-        if index >= 0 and repeats:
+        words, said = _WORD.findall(heading.title.casefold()), named.get(index, [])
+        if index >= 0 and (first or _WORD.findall(chapter.title.casefold()) in (words, said + words)):
             own_level.setdefault(index, heading.level)
+            named[index] = said + words
         else:
             level = chapter.level + heading.level - own_level.get(index, heading.level - 1)
             sections.append(Section(heading.title, max(1, level), heading.start))

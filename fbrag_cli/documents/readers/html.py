@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
 
 from fbrag_cli.documents.decoding.encoding import decode
-from fbrag_cli.documents.document import STRUCK, Extracted
+from fbrag_cli.documents.document import HIDDEN, STRUCK, Extracted
+from fbrag_cli.documents.hidden import Look, is_hidden
 from fbrag_cli.documents.readers.blocks import MANY_ROWS, SOFT_HYPHEN, Block, BlockBuilder, MarkupText, content_of
+from fbrag_cli.documents.readers.css import Element, StyleSheet, drawn
 from fbrag_cli.documents.readers.number_formats import lettered, roman, upper
 from fbrag_cli.documents.source import Source
 
@@ -30,14 +33,14 @@ _NOTE = frozenset(("noteref", "doc-noteref"))
 _NUMBER = re.compile(r"-?\d{1,9}", re.ASCII)
 _SPAN = re.compile(r"\d{1,4}", re.ASCII)
 _MAX_COLUMNS = 100  # over which a cell is merged
-_UNKNOWN = re.compile(r"\0(\d+) (\d+)\0")  # means a number: key of its list, items before it. Pages have no NULs
 _NUMERALS: dict[str, Callable[[int], str]] = {"a": lettered, "lower-alpha": lettered, "lower-latin": lettered}
 _NUMERALS |= {"i": roman, "lower-roman": roman}
 _NUMERALS |= {name.replace("lower", "upper") if "-" in name else name.upper(): upper(write) for name, write in _NUMERALS.items()}
-_LIST_STYLE = re.compile(r"list-style(?:-type)?\s*:\s*([\w-]+)", re.IGNORECASE)
-_HIDDEN = re.compile(r"display\s*:\s*none", re.IGNORECASE)
-_SHIFTS = {"sup": "^", "sub": "_"}
-_DECORATION = re.compile(r"text-decoration(?:-line)?\s*:([^;]{0,200})", re.IGNORECASE)
+_STRIKING = frozenset(("del", "s", "strike"))
+_HINTS = {"bgcolor": "background-color", "color": "color", "text": "color"}  # attributes, of <font> and <body> too
+_SHEETS = re.compile(r"<!--.*?(?:-->|\Z)|<(script|style)\b([^<>]{0,1000})>(.*?)(?:</\1|\Z)", re.IGNORECASE | re.DOTALL)
+_MEDIA = re.compile(r"""\bmedia\s*=\s*["']?([^"'>]*)""", re.IGNORECASE)
+_COUNTS_DOWN = re.compile(rb"<ol\b[^<>]{0,1000}\breversed", re.IGNORECASE)
 
 _HEAD = 4096  # bytes in which a page declares its encoding
 _DECLARED = re.compile(rb"""<(?:meta[^>]{0,200}?charset|\?xml[^>]{0,200}?encoding)\s*=\s*["']?\s*([\w:.-]+)""", re.IGNORECASE)
@@ -45,8 +48,7 @@ _DECLARED = re.compile(rb"""<(?:meta[^>]{0,200}?charset|\?xml[^>]{0,200}?encodin
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A page. title: text of its <title>; "" without one. left_out: number of passages of each kind that only
-    `--markup` reads."""
+    """A page. title: text of its <title>; "" without one. left_out: numbers of passages that only `--markup` reads, by kind."""
 
     title: str
     blocks: list[Block]
@@ -55,15 +57,11 @@ class Page:
 
 @dataclass(slots=True)
 class _List:
-    """A list. write: writes a number; None without numbers. next: number of its next item. step: -1 if it counts down. count:
-    number of its items so far. waiting: key of a list that counts down to 1: its numbers are known at its end; None for others.
-    """
+    """A list. write: writes a number; None without numbers. next: number of its next item. step: -1 if it counts down."""
 
     write: Callable[[int], str] | None = None
     next: int = 1
     step: int = 1
-    count: int = 0
-    waiting: int | None = None
 
 
 def read_html(source: Source, codec: str | None = None, markup: bool = False) -> Extracted:
@@ -88,128 +86,119 @@ def declared_encoding(data: bytes) -> str | None:
 def read_page(text: str, markup: bool = False) -> Page:
     """Read the blocks of an HTML or XHTML page. Never fails, as in a browser: any text is a page.
 
-    markup: whether struck-out text is read, as "~~old~~".
+    markup: whether hidden text is read, and struck-out text, as "~~old~~".
     """
     from lxml import etree
 
-    reading = _PageReading(markup)
+    data = text.replace("\0", "\ufffd").encode("utf-8", "replace")  # a NUL ends the text for older libxml2
+    reading = _PageReading(markup, StyleSheet(_sheets(text)), _lengths(data))
     # huge_tree: otherwise a text of 10 MB without a tag is lost. Nothing is fetched: the HTML parser has no external entities.
     parser = etree.HTMLParser(target=reading, encoding="utf-8", huge_tree=True, no_network=True)
     try:
-        parser.feed(text.replace("\0", "\ufffd").encode("utf-8", "replace"))  # a NUL ends the text for older libxml2
+        parser.feed(data)
         parser.close()
     except etree.LxmlError:  # neither text nor tag
         pass
     return reading.page()
 
 
+@dataclass(slots=True)
+class _Open:
+    """An open element. element: None if the page has no rules. look: how its text is drawn. kind: of its text (`document.HIDDEN`,
+    `STRUCK`); "" if it is shown. is_gone: whether it takes no room on the page (`display: none`). is_skipped: whether it is not
+    read, and not told."""
+
+    element: Element | None = None
+    look: Look = Look()
+    kind: str = ""
+    is_gone: bool = False
+    is_struck: bool = False
+    is_skipped: bool = False
+
+
 class _PageReading:
     """The target of lxml's parser: it is called with each tag and text, in the page's order."""
 
-    def __init__(self, markup: bool) -> None:
+    def __init__(self, markup: bool, sheet: StyleSheet, lengths: Iterable[int]) -> None:
         self._builder = BlockBuilder()
         self._markup = MarkupText(markup)
-        self._struck_depth = 0  # of open elements, from the one that strikes out
+        self._sheet = sheet
+        self._open = [_Open()]
         self._title: list[str] = []
         self._in_title = False
-        self._skipped_depth = 0
         self._lists: list[_List] = []
-        self._waiting: list[_List] = []
+        self._lengths = iter(lengths)
+        self._n_items = 0  # of the numbered list that begins
+        self._styles: dict[str, str] = {}  # of the element that begins
         self._shift = ""
         self._merged: list[tuple[int, int]] = []  # rows and columns over which each open cell is merged
+        self._starts: dict[str, Callable[[dict[str, str]], None]] = {
+            **{tag: partial(self._begin_block, tag) for tag in _BLOCKS},
+            **dict.fromkeys(("ul", "menu", "dir"), self._begin_list),
+            **dict.fromkeys(_CELLS, self._begin_cell),
+            "br": lambda _: self._break(),
+            "img": self._image,
+            "ol": self._begin_numbers,
+            "li": lambda given: self._builder.begin_item(self._marker(given.get("value", ""))),
+            "q": lambda _: self._say("“"),
+            "sub": lambda _: setattr(self, "_shift", "_"),
+            "sup": lambda _: setattr(self, "_shift", "^"),
+            "table": lambda _: self._builder.begin_group(),
+            "title": lambda _: setattr(self, "_in_title", True),
+            "tr": lambda _: self._builder.begin_row(),
+        }
+        self._ends: dict[str, Callable[[], None]] = {
+            **{tag: partial(self._end_block, tag) for tag in _BLOCKS},
+            **dict.fromkeys(("ul", "ol", "menu", "dir"), self._end_list),
+            **dict.fromkeys(_CELLS, self._end_cell),
+            "li": self._builder.end_item,
+            "q": lambda: self._say("”"),
+            "sub": lambda: setattr(self, "_shift", ""),
+            "sup": lambda: setattr(self, "_shift", ""),
+            "title": lambda: setattr(self, "_in_title", False),
+            "tr": lambda: self._builder.end_row(beside_merged=True),
+        }
 
     def page(self) -> Page:
-        blocks = self._builder.blocks()
-        if self._waiting:
-            blocks = [replace(each, text=self._numbered(each.text), prefix=self._numbered(each.prefix)) for each in blocks]
-        return Page(" ".join("".join(self._title).split()), blocks, self._markup.left_out)
+        return Page(" ".join("".join(self._title).split()), self._builder.blocks(), self._markup.left_out)
 
-    def _numbered(self, text: str) -> str:
-        def number(found: re.Match[str]) -> str:
-            items = self._waiting[int(found[1])]
-            return items.write(items.count - int(found[2])) if items.write else ""
-
-        return _UNKNOWN.sub(number, text)
-
-    def start(self, tag: str, attributes: dict[str, str]) -> None:  # noqa: C901 - a branch a tag
-        if self._skipped_depth:
-            self._skipped_depth += 1
+    def start(self, tag: str, attributes: dict[str, str]) -> None:
+        around = self._open[-1]
+        if tag == "ol":
+            self._n_items = next(self._lengths, 0)
+        # What is no text of the page, or the arrow from a note back to its place.
+        if around.is_skipped or tag in _SKIPPED or attributes.get("role") == "doc-backlink":
+            self._open.append(_Open(is_skipped=True))
             return
-        # An element that is not shown, or the arrow from a note back to its place.
-        is_hidden = "hidden" in attributes or _HIDDEN.search(attributes.get("style", ""))
-        if tag in _SKIPPED or is_hidden or attributes.get("role") == "doc-backlink":
-            self._skipped_depth = 1
+        element = self._sheet.element(around.element, tag, attributes)
+        styles = self._styles = self._sheet.styles(element, attributes.get("style", ""))
+        if attributes:
+            styles = _hints(attributes) | styles
+        opened = around if element is None else _Open(element, around.look, around.kind, around.is_gone, around.is_struck)
+        if styles or tag in _STRIKING:
+            look, is_gone = drawn(around.look, styles), around.is_gone or styles.get("display") == "none"
+            is_struck = around.is_struck or _strikes_out(tag, styles.get("text-decoration", ""))
+            kind = HIDDEN if is_gone or is_hidden(look) else STRUCK if is_struck else ""
+            opened = _Open(element, look, kind, is_gone=is_gone, is_struck=is_struck)
+        self._open.append(opened)
+        if opened.is_gone and not self._markup.is_read:
             return
-        if self._struck_depth or _strikes_out(tag, attributes.get("style", "")):
-            self._struck_depth += 1
-        builder = self._builder
-        if tag == "title":
-            self._in_title = True
-        elif tag == "br":
-            self._say(" ") if self._struck_depth and not self._markup.is_read else builder.line_break()
-        elif tag == "img" and (alt := " ".join(attributes.get("alt", "").split())):
-            self._say(alt if len(alt) == 1 else f"[{alt}]")  # a single character is a painted initial
-        elif tag in _SHIFTS or _NOTE.intersection((attributes.get("epub:type"), attributes.get("role"))):
-            self._shift = _SHIFTS.get(tag, "^")
-        elif tag == "q":
-            self._say("“")
-        elif tag == "li":
-            builder.begin_item(self._marker(attributes.get("value", "")))
-        elif tag in ("ul", "ol", "menu", "dir"):
-            builder.begin_group()
-            self._lists.append(self._list(attributes) if tag == "ol" else _List())
-        elif tag == "table":
-            builder.begin_group()
-        elif tag == "tr":
-            builder.begin_row()
-        elif tag in _CELLS:
-            builder.begin_cell(beside_merged=True)
-            rows, columns = (_SPAN.fullmatch(attributes.get(name, "")) for name in ("rowspan", "colspan"))
-            n_rows = (int(rows[0]) or MANY_ROWS) if rows else 1
-            builder.merge_cell(n_rows)
-            self._merged.append((n_rows, min(int(columns[0]), _MAX_COLUMNS) if columns else 1))
-        elif tag in _BLOCKS:
-            builder.end_block()
-            builder.level = _HEADINGS.get(tag, builder.level)
-            builder.preformatted = builder.preformatted or tag in _PREFORMATTED
+        if begin := self._starts.get(tag):
+            begin(attributes)
+        if _NOTE.intersection((attributes.get("epub:type"), attributes.get("role"))):
+            self._shift = "^"
         for name in ("id", "name"):
             if name in attributes:
-                builder.anchor(attributes[name])
+                self._builder.anchor(attributes[name])
 
     def end(self, tag: str) -> None:
-        if self._skipped_depth:
-            self._skipped_depth -= 1
-            return
-        builder = self._builder
-        if tag == "title":
-            self._in_title = False
-        elif tag in _SHIFTS:
-            self._shift = ""
-        elif tag == "q":
-            self._say("”")
-        elif tag == "li":
-            builder.end_item()
-        elif tag in ("ul", "ol", "menu", "dir"):
-            builder.end_block()
-            self._lists.pop()
-        elif tag == "tr":
-            builder.end_row(beside_merged=True)
-        elif tag in _CELLS:
-            builder.end_cell()
-            n_rows, n_columns = self._merged.pop()
-            for _ in range(n_columns - 1):
-                builder.begin_cell()
-                builder.merge_cell(n_rows)
-                builder.end_cell()
-        elif tag in _BLOCKS:
-            builder.end_block()
-            if tag in _HEADINGS:
-                builder.level = 0
-            builder.preformatted = builder.preformatted and tag not in _PREFORMATTED
-        self._struck_depth = max(0, self._struck_depth - 1)
+        opened = self._open[-1]
+        if not opened.is_skipped and (self._markup.is_read or not opened.is_gone) and (end := self._ends.get(tag)):
+            end()
+        self._open.pop()
 
     def data(self, data: str) -> None:
-        if self._skipped_depth:
+        if self._open[-1].is_skipped:
             return
         data = data.replace(SOFT_HYPHEN, "")
         if self._in_title:
@@ -219,8 +208,59 @@ class _PageReading:
         self._shift = self._shift if data.isspace() else ""
 
     def _say(self, text: str, shift: str = "") -> None:
-        is_struck = self._struck_depth > 0
-        self._builder.text(self._markup.read(text, STRUCK if is_struck else ""), shift=shift, is_struck=is_struck)
+        opened = self._open[-1]
+        self._builder.text(self._markup.read(text, opened.kind), shift=shift, is_struck=opened.is_struck)
+
+    def _break(self) -> None:
+        if self._open[-1].kind and not self._markup.is_read:
+            self._say(" ")
+        else:
+            self._builder.line_break()
+
+    def _image(self, attributes: dict[str, str]) -> None:
+        if alt := " ".join(attributes.get("alt", "").split()):
+            self._say(alt if len(alt) == 1 else f"[{alt}]")  # a single character is a painted initial
+
+    def _begin_block(self, tag: str, _: dict[str, str]) -> None:
+        self._builder.end_block()
+        self._builder.level = _HEADINGS.get(tag, self._builder.level)
+        self._builder.preformatted = self._builder.preformatted or tag in _PREFORMATTED
+
+    def _end_block(self, tag: str) -> None:
+        self._builder.end_block()
+        if tag in _HEADINGS:
+            self._builder.level = 0
+        self._builder.preformatted = self._builder.preformatted and tag not in _PREFORMATTED
+
+    def _begin_cell(self, attributes: dict[str, str]) -> None:
+        self._builder.begin_cell(beside_merged=True)
+        rows, columns = (_SPAN.fullmatch(attributes.get(name, "")) for name in ("rowspan", "colspan"))
+        n_rows = (int(rows[0]) or MANY_ROWS) if rows else 1
+        self._builder.merge_cell(n_rows)
+        self._merged.append((n_rows, min(int(columns[0]), _MAX_COLUMNS) if columns else 1))
+
+    def _end_cell(self) -> None:
+        self._builder.end_cell()
+        n_rows, n_columns = self._merged.pop()
+        for _ in range(n_columns - 1):
+            self._builder.begin_cell()
+            self._builder.merge_cell(n_rows)
+            self._builder.end_cell()
+
+    def _begin_list(self, attributes: dict[str, str]) -> None:
+        self._builder.begin_group()
+        self._lists.append(_List())
+
+    def _begin_numbers(self, attributes: dict[str, str]) -> None:
+        self._builder.begin_group()
+        write = _NUMERALS.get(self._styles.get("list-style", "").split(" ")[0] or attributes.get("type", ""), str)
+        step = -1 if "reversed" in attributes else 1
+        start = attributes.get("start", "")
+        self._lists.append(_List(write, int(start) if _NUMBER.fullmatch(start) else 1 if step == 1 else self._n_items, step))
+
+    def _end_list(self) -> None:
+        self._builder.end_block()
+        self._lists.pop()
 
     def comment(self, text: str) -> None:
         pass
@@ -231,33 +271,46 @@ class _PageReading:
     def close(self) -> None:
         pass
 
-    def _list(self, attributes: dict[str, str]) -> _List:
-        styled = _LIST_STYLE.search(attributes.get("style", ""))
-        write = _NUMERALS.get(styled[1].lower() if styled else attributes.get("type", ""), str)
-        has_start = _NUMBER.fullmatch(start := attributes.get("start", "")) is not None
-        items = _List(write, int(start) if has_start else 1)
-        if "reversed" in attributes:
-            items.step = -1
-            if not has_start:
-                items.waiting = len(self._waiting)
-                self._waiting.append(items)
-        return items
-
     def _marker(self, value: str) -> str:
         """Return the mark of the next item. value: its own number, if the page gives one."""
         items = self._lists[-1] if self._lists else _List()
         if items.write is None:
             return "- "
         if _NUMBER.fullmatch(value):
-            items.next, items.waiting = int(value), None
-        mark = items.write(items.next) if items.waiting is None else f"\0{items.waiting} {items.count}\0"
+            items.next = int(value)
+        mark = items.write(items.next)
         items.next += items.step
-        items.count += 1
         return f"{mark}. "
 
 
-def _strikes_out(tag: str, style: str) -> bool:
+def _sheets(text: str) -> Iterator[tuple[str, str]]:
+    """Yield each style sheet in a page, and the media that it is for."""
+    for tag, attributes, sheet in _SHEETS.findall(text):
+        if tag.lower() == "style":
+            media = _MEDIA.search(attributes)
+            yield sheet, media[1] if media else ""
+
+
+def _lengths(text: bytes) -> list[int]:
+    """Return the number of items of each numbered list, if one of the page counts down to 1."""
+    from lxml import etree
+
+    if not _COUNTS_DOWN.search(text):
+        return []
+    tree = etree.fromstring(text, etree.HTMLParser(encoding="utf-8", huge_tree=True, no_network=True))
+    return [sum(1 for _ in each.iterchildren("li")) for each in tree.iter("ol")]
+
+
+def _hints(attributes: dict[str, str]) -> dict[str, str]:
+    """Return what attributes other than `style` say of how an element is drawn, which style sheets override."""
+    hints = {_HINTS[name]: value.lower() for name, value in attributes.items() if name in _HINTS and value}
+    if "background" in attributes:
+        hints["background-image"] = "url()"
+    if "hidden" in attributes and attributes["hidden"] != "until-found":
+        hints["display"] = "none"
+    return hints
+
+
+def _strikes_out(tag: str, decoration: str) -> bool:
     """Return whether an element strikes out its text. A deletion is one however it looks."""
-    if decorations := _DECORATION.findall(style):
-        return tag == "del" or "line-through" in decorations[-1].lower()
-    return tag in ("del", "s", "strike")
+    return tag == "del" or ("line-through" in decoration if decoration else tag in _STRIKING)

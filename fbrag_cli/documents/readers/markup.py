@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from fbrag_cli.documents.decoding.encoding import decode
-from fbrag_cli.documents.document import Content, Extracted, Section
+from fbrag_cli.documents.document import HIDDEN, Content, Extracted, Section
 from fbrag_cli.documents.lines import LineIndex
 from fbrag_cli.documents.source import Source
 from fbrag_cli.text.printable import plural
@@ -19,8 +19,8 @@ from fbrag_cli.text.table import width_of
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
 
-# YAML of static site generators.
-_FRONT_MATTER = re.compile(r"---[ \t]*\n.*?\n(?:---|\.\.\.)[ \t]*(?:\n|$)", re.DOTALL)
+# YAML or TOML of static site generators and of notes: a person sees it as a table.
+_FRONT_MATTER = re.compile(r"(---|\+\+\+)[ \t]*\n(?:#.*\n)*(?=[^\n:=]+[:=])(?s:.*?)\n(?:\1|\.\.\.)[ \t]*(?:\n|$)")
 _HEADING_LIKE = re.compile(r"^.{0,20}#|^[ \t>]*(?:=+|-+)[ \t]*$", re.MULTILINE)
 _MAX_INLINE = 200  # characters of a heading whose emphasis and links are taken out of its title
 # docutils, which reads whole documents with their directives, takes a hundred times as long as this.
@@ -28,6 +28,12 @@ _ADORNMENT = re.compile(r"([!-/:-@\[-`{-~])\1*")
 _STRUCK = re.compile(r"(?<!~)~~(?![\s~])[^~]*(?<!\s)~~(?!~)")
 _CODE = re.compile(r"(?<!`)(`{1,3})(?!`)[^`]*\1(?!`)")
 _FENCE = re.compile("`{3,}")
+# What begins code or a comment: a fence, a code span, HTML's comment or Obsidian's.
+_OPENING = re.compile(
+    r"^[ \t>]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)?(`{3,}(?=[^`\n]*$)|~{3,})|(`+)|<!--|(?<![\w%])%%(?!%)", re.MULTILINE
+)
+_CLOSING = {"<!--": "-->", "%%": "%%"}
+_MAX_SPAN = 2_000  # characters of a code span
 
 
 def read_plain(source: Source, codec: str | None = None, markup: bool = False) -> Extracted:
@@ -37,13 +43,18 @@ def read_plain(source: Source, codec: str | None = None, markup: bool = False) -
 
 def read_markdown(source: Source, codec: str | None = None, markup: bool = False) -> Extracted:
     """Read Markdown; its headings, by the rules of CommonMark, are the sections. codec, errors: as `read_plain`. markup: whether
-    struck-out text, which stays as written, needs no warning."""
-    found = _read(source, codec, "text/markdown", _markdown_sections)
-    n_struck = 0 if markup else _count_struck(found.content.text)
-    if not n_struck:
-        return found
+    comments are read, and struck-out text, which stays as written, needs no warning."""
+    decoded = decode(source, codec)
+    text, n_hidden = (decoded.text, 0) if markup else _without_comments(decoded.text)
+    n_struck = 0 if markup else _count_struck(text)
     warning = f"{source.name}: read as written: {plural(n_struck, 'struck-out passage')} (~~…~~)"
-    return replace(found, warnings=(*found.warnings, warning))
+    return Extracted(
+        Content(text, sections=tuple(_markdown_sections(text))),
+        "text/markdown",
+        decoded.encoding,
+        warnings=(*decoded.warnings, warning) if n_struck else decoded.warnings,
+        markup={HIDDEN: n_hidden} if n_hidden else {},
+    )
 
 
 def read_rst(source: Source, codec: str | None = None, markup: bool = False) -> Extracted:
@@ -84,6 +95,29 @@ def _count_struck(text: str) -> int:
 
     tokens = MarkdownIt("commonmark").disable(["inline", "reference"]).parse(text)
     return sum(len(_STRUCK.findall(_CODE.sub("", token.content))) for token in tokens if token.type == "inline")
+
+
+def _without_comments(text: str) -> tuple[str, int]:
+    """Return Markdown without its comments, whose line ends stay, and their number. Code and front matter have none."""
+    front = _FRONT_MATTER.match(text)
+    at, kept, n_comments = front.end() if front else 0, 0, 0
+    parts: list[str] = []
+    last = {mark: text.rfind(closing) for mark, closing in _CLOSING.items()}
+    while found := _OPENING.search(text, at):
+        mark, fence, ticks, at = found[0], found[1], found[2], found.end()
+        if fence:
+            end = re.compile(rf"^[ \t>]*{fence[0]}{{{len(fence)},}}[ \t]*$", re.MULTILINE).search(text, at)
+            at = end.end() if end else len(text)
+        elif ticks:
+            paragraph = text[at : at + _MAX_SPAN].partition("\n\n")[0]
+            end = re.search(rf"(?<!`){ticks}(?!`)", paragraph)
+            at += end.end() if end else 0
+        elif at <= last[mark]:
+            closing = text.index(_CLOSING[mark], at)
+            parts += text[kept : found.start()], "\n" * text.count("\n", at, closing)
+            n_comments += bool(text[at:closing].strip())
+            at = kept = closing + len(_CLOSING[mark])
+    return "".join((*parts, text[kept:])), n_comments
 
 
 def _markdown_sections(text: str) -> list[Section]:

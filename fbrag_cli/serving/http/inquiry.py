@@ -51,7 +51,7 @@ class Inquiry(BaseModel):
     conversation: Annotated[str, StringConstraints(max_length=_LONGEST_ID), WHOLE] | None = Field(
         None, description="a word that the questions of one conversation share"
     )
-    markup: bool = Field(False, description="whether comments, tracked deletions and struck-out text of files are read")
+    markup: bool = Field(False, description="whether comments, tracked deletions, hidden and struck-out text of files are read")
     more: Annotated[int, Field(ge=0, le=9)] = Field(0, description="how many portions more are read: 0 to 9")
 
     def asked(self, desk: Desk, *, answering: bool = True) -> Job:

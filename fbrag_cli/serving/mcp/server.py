@@ -64,7 +64,9 @@ Number = Annotated[int, Field(ge=1, le=50, description="number of passages")]
 Wait = Annotated[float, Field(ge=0, le=3600, description="seconds to wait for the result")]
 Most = Annotated[int, Field(ge=1000, le=200_000, description="characters of the result as JSON, at most")]
 Name = Annotated[str, Field(min_length=1, max_length=64, description="the job that was returned")]
-Markup = Annotated[bool, Field(description="whether comments, tracked deletions and struck-out text (~~old~~) are read too")]
+Markup = Annotated[
+    bool, Field(description="whether comments, tracked deletions, hidden and struck-out text (~~old~~) are read too")
+]
 Line = Annotated[int, Field(ge=1, description="line of the document's text, from 1")]
 
 Tool = Callable[..., Awaitable[Any]]
