@@ -71,9 +71,9 @@ class Passage:
     @property
     def n_words(self) -> int:
         """Return the number of words of the text, counted again."""
-        from fbrag_cli.text.words import word_spans
+        from fbrag_cli.text.words import count_words
 
-        return sum(1 for _ in word_spans(self.cells_apart))
+        return count_words(self.cells_apart)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,7 @@
+import base64
 import itertools
+import random
+import re
 from collections.abc import Iterator
 from time import process_time
 
@@ -10,7 +13,7 @@ from uniseg.wordbreak import words as unicode_words
 
 from fbrag_cli.text.languages import codes, stemmer_of
 from fbrag_cli.text.sentences import sentence_spans
-from fbrag_cli.text.words import cut, month_term, term_spans, terms, word_spans
+from fbrag_cli.text.words import count_words, cut, month_term, term_spans, terms, word_spans
 
 WITHOUT_SPACES = regex.compile(r"[\p{Han}\p{Hiragana}\p{WB=Katakana}\p{LB=SA}]")
 IN_A_WORD = regex.compile(r"[\p{WB=ALetter}\p{WB=Hebrew_Letter}\p{WB=Numeric}\p{WB=ExtendNumLet}]")
@@ -280,20 +283,50 @@ def test_every_end_is_the_best_within_a_tenth(pieces: list[str], n_words: int) -
 # Long stretches without spaces
 
 
-@pytest.mark.parametrize(
-    ("text", "end"),
-    [
-        ("\n".join(["12345,67890,abcdef,ghijkl,mnopqr,st"] * 2000), "st"),
-        ('{"id":12345,"name":"x"},' * 4000, ","),
-        ("A" * 100_000, "A"),
-    ],
-)
-def test_text_without_spaces_is_cut_by_its_length(text: str, end: str) -> None:
-    chunks = cut(text, 300)
-    assert all(last - start <= 30 * 300 and words <= 330 for start, last, words in chunks)
-    assert all(last - start > 30 * 150 for start, last, _ in chunks[:-1])
-    assert "".join(text[start:last] for start, last, _ in chunks).replace("\n", "") == text.replace("\n", "")
-    assert all(text[start:last].endswith(end) for start, last, _ in chunks[:-1])
+DICE = random.Random(5)
+HEX = DICE.randbytes(20_000).hex()
+BASE64 = base64.b64encode(DICE.randbytes(20_000)).decode()
+#: Text that is no prose, its most tokens for a character (Qwen's vocabulary), and how its chunks end.
+DENSE = {
+    "base64 in lines": (re.sub("(.{76})", r"\1\n", BASE64), 0.76, "\n"),
+    "base64 in one line": (BASE64, 0.76, ""),
+    "hashes": (re.sub("(.{64})", r"\1\n", HEX), 0.9, "\n"),
+    "names of objects": (re.sub("(.{24})", r"\1\n", HEX), 0.9, "\n"),
+    "a dump": (re.sub("(.{32})", r"\1\n", re.sub("(.{4})", r"\1 ", HEX)), 0.9, "\n"),
+    "numbers": ("".join(f"{DICE.randrange(10**9)}{' ' if n % 8 else chr(10)}" for n in range(6000)), 1.0, "\n"),
+    "times": ("".join(f"2026-11-27T18:{n % 60:02}:00.{n % 1000:03}Z\n" for n in range(3000)), 1.0, "\n"),
+    "DNA": ("".join(DICE.choices("ACGT", k=40_000)), 0.54, ""),
+    "JSON": ('{"id":12345,"name":"x"},' * 4000, 0.7, ","),
+    "code": ("function f(a,b){return a+b};" * 3000, 0.4, ";"),
+    "addresses": ("https://www.example.org/a-harbor/and-its-light?id=71\n" * 900, 0.4, "\n"),
+    "compounds": ("Donaudampfschifffahrtsgesellschaftskapitän " * 2000, 0.34, " "),
+}
+
+
+@pytest.mark.parametrize(("text", "tokens", "end"), DENSE.values(), ids=DENSE)
+@pytest.mark.parametrize("n_words", [100, 300])
+def test_text_that_is_no_prose_has_chunks_of_about_twice_the_tokens_of_prose(
+    text: str, tokens: float, end: str, n_words: int
+) -> None:
+    chunks = cut(text, n_words)
+    assert all((last - start) * tokens <= 3.4 * max(n_words, 250) for start, last, _ in chunks)  # prose has 1.35
+    assert all((last - start) * tokens >= 0.5 * n_words for start, last, _ in chunks[:-1]), "nor are they crumbs"
+    assert "".join("".join(text[start:last].split()) for start, last, _ in chunks) == "".join(text.split())
+    assert all(text[start : last + 1].endswith(end) for start, last, _ in chunks[:-1])
+    assert all(n <= 1.5 * max(n_words, 250) for _, _, n in chunks)
+
+
+@pytest.mark.parametrize("text", [each for each, _, _ in DENSE.values()], ids=DENSE)
+def test_words_are_counted_as_chunks_count_them(text: str) -> None:
+    counted = sum(n for _, _, n in cut(text, 300))
+    assert count_words(text) == pytest.approx(counted, rel=0.15)
+    assert count_words(text) > 1.5 * len(text.split())
+
+
+def test_prose_counts_its_words() -> None:
+    text = "On 27 November 2026 she paid 1,250 euros (https://www.example.org/a/long/address/of-a-bill) for the lamp. " * 9
+    assert count_words(text) == len(text.split())
+    assert count_words("他来到了城里。" * 9) == sum(1 for _ in word_spans("他来到了城里。" * 9))
 
 
 def test_a_long_address_in_prose_is_one_word() -> None:

@@ -19,10 +19,10 @@ def windows_of(chunk: Passage, n_words: int) -> list[Passage]:
     """Cut a chunk into windows of about `n_words` words, in order, each of whole sentences; a poem, a table, a list or code is
     not cut. A chunk of at most 1.5 times `n_words` is one window."""
     from fbrag_cli.text.sentences import unbroken_spans
-    from fbrag_cli.text.words import word_spans
+    from fbrag_cli.text.words import count_words
 
     text = chunk.cells_apart
-    spans = [(start, end, sum(1 for _ in word_spans(text[start:end]))) for start, end in unbroken_spans(chunk.text)]
+    spans = [(start, end, count_words(text[start:end])) for start, end in unbroken_spans(chunk.text)]
     total = sum(n for _, _, n in spans)
     n_windows = max(1, round(total / n_words))
     windows: dict[int, tuple[int, int]] = {}
