@@ -39,8 +39,13 @@ _HTML = re.compile(_LEADING + r"<(?:!doctype\s+html|html|head|body)[\s>]", re.IG
 _FLAT = re.compile(r"\s*(?=<[?!o]).*?<office:document\s[^>]*opendocument\.(text|spreadsheet|presentation|graphics)\b", re.DOTALL)
 _VTT = re.compile(r"WEBVTT(?:[ \t\n]|$)")
 _SRT = re.compile(r"\s*\d+[ \t]*\n\d{1,3}:\d\d:\d\d[,.]\d{1,3}[ \t]*-->[ \t]*\d{1,3}:\d\d:\d\d[,.]\d")
+_JSON = re.compile(r"\s*(?:\{\s*\"|\[\s*[\[{\"\d-])")
+_XML = re.compile(r"\s*<(?:\?xml|svg)\b")
 _HEADER_FIELD = re.compile(r"([!-9;-~]+):[ \t]?.*\n(?:[ \t]+\S.*\n)*")
 _OF_MAIL = {"message-id", "received", "mime-version", "return-path", "delivered-to", "dkim-signature"}
+
+#: Between the mails of a box: "From ann@example.org Mon Jan  1 10:00:00 2024".
+SEPARATOR_OF_MAILS = re.compile(rb"(?:\A|(?<=\n\n)|(?<=\n\r\n))From [^\n]{0,200}?\d\d?:\d\d[^\n]{0,100}\n(?=[!-9;-~]+:|>?From )")
 
 
 def is_pdf(source: Source) -> bool:
@@ -110,6 +115,8 @@ def _begins_with(pattern: re.Pattern[str], source: Source) -> bool:
 is_vtt = partial(_begins_with, _VTT)
 is_srt = partial(_begins_with, _SRT)
 is_html = partial(_begins_with, _HTML)
+is_json = partial(_begins_with, _JSON)
+is_xml = partial(_begins_with, _XML)
 
 
 def is_mail(source: Source) -> bool:
@@ -121,6 +128,10 @@ def is_mail(source: Source) -> bool:
         at = found.end()
     is_at_end = head.startswith("\n", at) or "\n" not in head[at:]
     return is_at_end and len(names) > 2 and "from" in names and not names.isdisjoint(_OF_MAIL)
+
+
+def is_mbox(source: Source) -> bool:
+    return SEPARATOR_OF_MAILS.match(source.data) is not None
 
 
 def media_type_of(source: Source) -> str:

@@ -16,8 +16,8 @@ from fbrag_cli.documents.source import Source
 #: text or without.
 Reader = Callable[[Source, str | None, bool], Extracted]
 
-_PROSE = ".txt .text .log .bib .org .adoc .asciidoc .textile .nfo .csv .tsv .man"
-_DATA = ".json .jsonl .ndjson .yaml .yml .toml .ini .cfg .conf .properties .xml .sql .graphql .proto .tf .cmake .gradle"
+_PROSE = ".txt .text .org .adoc .asciidoc .textile .nfo .man"
+_DATA = ".csv .tsv .log .bib .yaml .yml .toml .ini .cfg .conf .properties .sql .graphql .proto .tf .cmake .gradle"
 _CODE = (
     ".py .pyi .pyx .c .h .cc .cpp .cxx .hh .hpp .cs .java .kt .kts .scala .groovy .go .rs .swift .m .mm .js .mjs .cjs .jsx"
     " .ts .tsx .vue .svelte .css .scss .less .php .rb .pl .pm .lua .r .jl .hs .ml .mli .fs .elm .erl .ex .exs .clj .lisp .el"
@@ -43,7 +43,7 @@ class Format:
 
 
 #: Text as it is. A file that fits no other format is read as this one.
-PLAIN = Format("markup.read_plain", "plain text", "text/plain", tuple(_PROSE.split()))
+PLAIN = Format("markup.read_prose", "plain text", "text/plain", tuple(_PROSE.split()))
 
 PDF = Format("", "a PDF", "application/pdf", (".pdf",), format_detection.is_pdf, textual=False)
 
@@ -77,12 +77,15 @@ FORMATS = (
     Format("rtf.read_rtf", "a rich text document", "application/rtf", (".rtf",), format_detection.is_rtf, textual=False),
     Format("subtitles.read_vtt", "WebVTT subtitles", "text/vtt", (".vtt",), format_detection.is_vtt),
     Format("subtitles.read_srt", "SubRip subtitles", "application/x-subrip", (".srt",), format_detection.is_srt),
+    Format("mail.read_mbox", "a box of mails", "application/mbox", (".mbox", ".mbx"), format_detection.is_mbox),
     Format("mail.read_mail", "mail", "message/rfc822", (".eml",), format_detection.is_mail),
     Format("html.read_html", "an HTML page", "text/html", (".html", ".htm", ".xhtml", ".xht"), format_detection.is_html),
     Format("markup.read_markdown", "Markdown", "text/markdown", (".md", ".markdown", ".mdown", ".mkd", ".qmd", ".rmd")),
     Format("markup.read_rst", "reStructuredText", "text/x-rst", (".rst", ".rest")),
     Format("latex.read_latex", "LaTeX", "text/x-tex", (".tex", ".ltx", ".latex")),
-    Format("markup.read_plain", "source code", "text/plain", tuple(f"{_DATA} {_CODE}".split())),
+    Format("records.read_json", "JSON", "application/json", (".json", ".jsonl", ".ndjson"), format_detection.is_json),
+    Format("records.read_xml", "XML", "application/xml", (".xml", ".svg"), format_detection.is_xml),
+    Format("markup.read_plain", "source code or data", "text/plain", tuple(f"{_DATA} {_CODE}".split())),
     PLAIN,
 )
 

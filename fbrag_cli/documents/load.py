@@ -15,6 +15,8 @@ from fbrag_cli.progress import Listener
 from fbrag_cli.text.languages import detect
 from fbrag_cli.text.printable import one_line, plural
 
+#: Suffixes of the files that may include others.
+INCLUDING = (".tex", ".ltx", ".latex")
 _COMMENTS = "Comments"  # title of the section
 
 
@@ -63,6 +65,15 @@ def load(
     extracted = replace(extracted, content=content, warnings=tuple(filter(None, warnings)))
     digest = sha256(source.data).hexdigest()
     return Document.of(source.path, source.name, extracted, digest, detect(content.text))
+
+
+def included_files(source: Source) -> list[Source]:
+    """Return the other files that are read with a file: those that LaTeX includes. Their paths are real ones."""
+    if not source.path.lower().endswith(INCLUDING):
+        return []
+    from fbrag_cli.documents.readers.latex import included_files
+
+    return included_files(source)
 
 
 def _with_comments(extracted: Extracted) -> Content:

@@ -19,8 +19,17 @@ from typing import NamedTuple
 from fbrag_cli.documents.document import Content, Document
 
 _SHEETS = ("spreadsheetml.sheet", "opendocument.spreadsheet", "vnd.ms-excel")
-_LAID_OUT = ("wordprocessingml.document", "presentationml.presentation", "opendocument.text", "text/html", "epub+zip", "rfc822")
+_LAID_OUT = (
+    "wordprocessingml.document",
+    "presentationml.presentation",
+    "opendocument.text",
+    "text/html",
+    "epub+zip",
+    "rfc822",
+    "mbox",
+)
 _MARKDOWN = ("text/markdown", "application/x-ipynb+json")
+_RECORDS = ("application/json", "application/xml")  # a line for each value, and a blank one between two records
 _MAX_HEADER = 600  # characters; a longer row would crowd out what it names
 _SAMPLE = 20  # rows that say how many columns a table has, among which the header is
 _MIN_LINES = 10  # of a text that is a table by its lines alone
@@ -109,7 +118,7 @@ def form_of(document: Document) -> str:
 
 def in_rows(document: Document) -> Callable[[int], bool] | None:
     """Return what says whether an offset is in the rows of a table, where a chunk ends with a row; None if there are none."""
-    if _separator_of(document):
+    if _separator_of(document) or document.media_type in _RECORDS:
         return lambda offset: True
     tables = tables_of(document)
     return (lambda offset: _at(tables, offset) is not None) if tables else None

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.corpus import build_corpus
 from fbrag_cli.documents.formats import PDF, find_format
+from fbrag_cli.documents.load import INCLUDING, included_files
 from fbrag_cli.documents.source import Source, read_source
 from fbrag_cli.errors import FbragError
 from fbrag_cli.indexing.entry import (
@@ -91,7 +92,7 @@ def _entry(source: Source, on_disk: bool, settings: ReadSettings, store: IndexSt
     """Read a file, so that the store has its entry. on_disk: whether its path names it."""
     path, found = source.path, find_format(source)
     format_ = found[0]
-    limit = LONG_MARKUP if format_.media_type in ("text/html", "message/rfc822") else LONG_TEXT
+    limit = LONG_MARKUP if format_.media_type in ("text/html", "message/rfc822", "application/mbox") else LONG_TEXT
     # Packed formats and markup may hold more than their size shows.
     if format_ is not PDF and (not format_.textual or len(source.data) > limit):
         ((_, outcome),) = _read_files([path if on_disk else source], settings, store, listener.cancellation, must_cache=False)
@@ -185,8 +186,9 @@ class _Run:
 
     def read(self) -> _Entries:
         """Read each file, so that it has an entry."""
-        entries = _Entries()
-        for done, (i, outcome) in enumerate(self._outcomes(), 1):
+        within, all_known = self._within_others()
+        entries = _Entries(settled=all_known)
+        for done, (i, outcome) in enumerate(self._outcomes(within), 1):
             if isinstance(outcome, Failure):
                 entries.errors[i] = _error(self.files[i].path, outcome, self.store)
                 entries.settled &= outcome.error is not None and outcome.error.code in _LASTING
@@ -194,12 +196,26 @@ class _Run:
                 entries.keys[i] = outcome.key
                 entries.cached &= outcome.cached
                 entries.settled &= not outcome.cut
-            self.listener.progress(Event("read", "progress", done, len(self.files), "files"))
+            self.listener.progress(Event("read", "progress", done, len(self.files) - len(within), "files"))
         return entries
 
-    def _outcomes(self) -> Iterator[tuple[int, _Outcome | Failure]]:
-        """Yield the position of each file with its outcome, the first done first."""
-        jobs: dict[int, str | Source] = {i: file.path for i, file in enumerate(self.files)}
+    def _within_others(self) -> tuple[set[int], bool]:
+        """Return the positions of the files that others of these include, and are read with these; and whether all files that
+        any includes are among these."""
+        places = {os.path.realpath(file.path): i for i, file in enumerate(self.files) if file.path != "-"}
+        included: dict[str, set[str]] = {}
+        for path in places:
+            with suppress(FbragError):
+                if path.lower().endswith(INCLUDING):
+                    included[path] = {each.path for each in included_files(read_source(path))}
+        every = set[str]().union(*included.values())
+        within = {part for path, parts in included.items() for part in parts if path not in included.get(part, ())}
+        return {places[each] for each in within & places.keys()}, every <= places.keys()
+
+    def _outcomes(self, within: set[int]) -> Iterator[tuple[int, _Outcome | Failure]]:
+        """Yield the position of each file with its outcome, the first done first. within: positions that are no files of their
+        own."""
+        jobs: dict[int, str | Source] = {i: file.path for i, file in enumerate(self.files) if i not in within}
         for i in [i for i, path in jobs.items() if path == "-"]:
             try:
                 jobs[i] = read_source("-", self.stdin)  # a child has no stdin

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from fbrag_cli.corpus import build_corpus
 from fbrag_cli.documents.document import Content, Document, PageSpan, Section, itself
 from fbrag_cli.documents.formats import Format
-from fbrag_cli.documents.load import load
+from fbrag_cli.documents.load import included_files, load
 from fbrag_cli.documents.source import Source
 from fbrag_cli.indexing.store import Held, IndexStore, index_key
 from fbrag_cli.progress import Listener
@@ -50,8 +50,9 @@ class IndexedFile:
 
 
 def file_key(source: Source, settings: ReadSettings) -> str:
-    """Return the key of a file's entry."""
-    return index_key(sha256(source.data).hexdigest(), PurePath(source.path).suffix.lower(), settings.key_parts())
+    """Return the key of a file's entry. It depends on the files that this one includes, too."""
+    digests = [sha256(each.data).hexdigest() for each in (source, *included_files(source))]
+    return index_key(*digests, PurePath(source.path).suffix.lower(), settings.key_parts())
 
 
 def load_entry(key: str, path: str, store: IndexStore) -> IndexedFile | None:

@@ -27,9 +27,9 @@ _AROUND = ".,;:!?'\"()[]{}<>*/-–—…“”‘’«»"  # often next to a wor
 _LONGEST_CACHED = 40  # characters; a longer stretch without spaces is not cached in a table of terms
 _MOST_CACHED = 1 << 18  # stretches
 _MOST_WORDS = 1 << 30  # in a chunk
-# The weight of a word, in words of prose: 1 for each 4 characters if it has more than 16, and 1 for each 4 digits. With the default
-# model's vocabulary, a word of a novel has 1.3 tokens, and one by weight 0.9 to 3.1: base64 2.6, hashes 2.3, UUIDs 2.1, numbers of
-# nine digits 3.1, DNA 2.1, minified code 1.2. Prose with dates and addresses weighs up to 1.46 of its words.
+# The weight of a word, in words of prose: 1; of one of more than 16 characters 1 for each 4, and 1 for each 4 digits. With the
+# default model's vocabulary, a word of a novel has 1.3 tokens, and one by weight up to 2.6: base64 2.6, JWTs 2.5, times 2.4,
+# hashes 2.2, DNA 2.1, minified code 1.2. Prose with names and addresses weighs up to 1.3 of its words.
 _LONG, _UNIT, _DIGITS = 16, 4, 4
 _DENSE = 1.5  # times its words: what weighs more is no prose
 _NEVER_CUT = 250  # words: a chunk of a few words may contain a long URL
@@ -164,11 +164,7 @@ def count_words(text: str) -> int:
 
 def _weight(word: str) -> float:
     """Return how many words of prose have about as many tokens as `word`."""
-    return (len(word) / _UNIT if len(word) > _LONG else 1) + _n_digits(word) / _DIGITS
-
-
-def _n_digits(text: str) -> int:
-    return sum(map(text.count, "0123456789"))
+    return len(word) / _UNIT + sum(map(word.count, "0123456789")) / _DIGITS if len(word) > _LONG else 1
 
 
 def cut(text: str, n_words: int, in_rows: Callable[[int], bool] | None = None) -> list[tuple[int, int, int]]:
@@ -176,7 +172,7 @@ def cut(text: str, n_words: int, in_rows: Callable[[int], bool] | None = None) -
 
     A chunk ends with a sentence, up to a tenth of `n_words` before or after `n_words`: preferably at the end of a paragraph, else
     as near to `n_words` as possible. If no sentence ends there, it has exactly `n_words`. Every word is in one chunk. in_rows:
-    returns whether an offset is in the rows of a table, in which a chunk ends with a row, not a sentence. A chunk
+    returns whether an offset is in the rows of a table, in which a chunk ends with a row, best before a blank line. A chunk
     that is no prose (`count_words`) is cut again, at the end of a line if it has one.
     """
     n_words = min(n_words, _MOST_WORDS)
@@ -201,7 +197,7 @@ def _shortened(text: str, start: int, end: int, words: int, n_words: int) -> Ite
     """Yield the chunk (start, end, words); its parts of up to `n_words` words each if it weighs far more than these."""
     chunk, most = text[start:end], max(_DENSE * n_words, _NEVER_CUT)
     # Fast, and no less than the weight: without regard to scripts without spaces.
-    if words + sum(len(each) for each in chunk.split() if len(each) > _LONG) / _UNIT + _n_digits(chunk) / _DIGITS <= most:
+    if words + sum(len(each) for each in chunk.split() if len(each) > _LONG) * (1 / _UNIT + 1 / _DIGITS) <= most:
         yield start, end, words
         return
     weighed = [(span, _weight(chunk[slice(*span)])) for span in word_spans(chunk)]
@@ -211,11 +207,11 @@ def _shortened(text: str, start: int, end: int, words: int, n_words: int) -> Ite
     # Where each word ends, or each of the equal parts of a heavy one.
     parts = ((first, last, round(weight)) for (first, last), weight in weighed)
     ends = [start + first + (last - first) * part // n for first, last, n in parts for part in range(1, n + 1)]
-    size = -(len(ends) // (len(ends) // -n_words))  # as many chunks as needed, of equal size
     while start < end:
         before = bisect_right(ends, start)
-        last = end
-        if before + size < len(ends):
+        n_left, last = len(ends) - before, end
+        if n_left > n_words:
+            size = -(n_left // (n_left // -n_words))  # as many parts as needed, of equal size
             middle, most = ends[before + size // 2], ends[before + size - 1]
             last = next(found.end() for place in _PLACES if (found := place.match(text, middle, most + 1)))
         part = text[start:last].rstrip()
@@ -242,7 +238,8 @@ def _stretches(n: int) -> re.Pattern[str]:
 def _last_word(text: str, window: list[tuple[int, int]], *, rows: bool) -> int:
     """Return the position of the word in `window` after which to cut: as near to the middle as possible, never the last."""
     middle = len(window) // 2 - 1
-    starts = {start: True for (_, end), (start, _) in pairwise(window) if "\n" in text[end:start]} if rows else {}
+    gaps = ((text[end:start], start) for (_, end), (start, _) in pairwise(window)) if rows else ()
+    starts = {start: "\n\n" in gap for gap, start in gaps if "\n" in gap}
     starts = starts or sentence_starts(text, window[0][0], window[-1][1])
     ends = [(not starts[start], abs(i - middle), i) for i, (start, _) in enumerate(window[1:]) if start in starts]
     return min(ends)[2] if ends else middle

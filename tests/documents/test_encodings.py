@@ -94,3 +94,59 @@ def test_a_text_in_two_languages_is_read_as_both_write(tmp_path: Path) -> None:
     """No alphabet has ñ and ã. In Mac Roman these bytes are a capital and a quotation mark, which stand in no word."""
     text = "Mañana está el niño en España. O café não é já, e amanhã a manhã será de irmãs. Não há pão, señor.\n"
     assert written(tmp_path, text.encode("latin-1"), "a.txt").text == text
+
+
+# Two encodings in one file, and text that was encoded twice
+
+_NEW = "Die Müllgebühr beträgt 212 Euro.\nDer Schlüssel liegt bei Günther.\nÄltere zahlen nichts.\n"
+
+
+@pytest.mark.parametrize(
+    ("old", "encoding"),
+    [
+        ("Die Waschküche ist geöffnet.\nBügeleisen bleiben aus.\n", "latin-1"),
+        ("Le café est fermé.\nÀ bientôt, élève.\n", "cp1252"),
+        ("Стоянка закрыта до весны.\nКлючи лежат у дворника.\n", "cp1251"),
+        ("Η πόρτα είναι κλειστή.\nΤο κλειδί είναι εδώ.\n", "cp1253"),
+        ("„Straße“ – Größe §\nMüller\n", "cp1252"),
+    ],
+)
+@pytest.mark.parametrize("first", [True, False])
+def test_each_line_is_read_in_its_own_encoding(tmp_path: Path, old: str, encoding: str, first: bool) -> None:
+    parts = [(_NEW * 2).encode(), b"Only ASCII.\n", old.encode(encoding)]
+    document = written(tmp_path, b"".join(parts if first else parts[::-1]), "a.txt")
+    assert document.text == "".join((_NEW * 2, "Only ASCII.\n", old) if first else (old, "Only ASCII.\n", _NEW * 2))
+    (warning,) = document.warnings
+    assert "has two encodings: 2 lines that are not UTF-8 are read as" in warning
+
+
+def test_a_stray_byte_is_no_second_encoding(tmp_path: Path) -> None:
+    document = written(tmp_path, (_NEW * 9).encode() + b"M\xfcller\n", "a.txt")
+    assert document.text == _NEW * 9 + "M\ufffdller\n"
+
+
+@pytest.mark.parametrize("through", ["cp1252", "latin-1"])
+def test_what_was_encoded_twice_is_read_as_it_was_meant(tmp_path: Path, through: str) -> None:
+    meant = "Müller sagt: „Größe“ – schön\nOnly ASCII\n" if through == "cp1252" else "Müller sagt Größe 😀\n"
+    twice = meant.encode().decode(through).encode()
+    document = written(tmp_path, twice, "a.txt")
+    assert document.text == meant
+    assert "was encoded twice" in document.warnings[0]
+    assert written(tmp_path, r'{"a": "M\u00c3\u00bcller"}', "a.json").text == "a: Müller"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Müll was read as MÃ¼ll.\nMüller\nGröße\n",
+        "SÃO PAULO É GRANDE\nIRMÃ\n",
+        "Â« Bonjour Â»\nÉté\nÇa va\nÀ deux\n",
+        "ÃŽle\nœuvre\nété\nNoël\n",
+        "Ðà¶\nфыва\nпривет\nмир\n",
+        "日本語\n한국어\n",
+    ],
+)
+def test_clean_text_is_never_changed(tmp_path: Path, text: str) -> None:
+    document = written(tmp_path, text, "a.txt")
+    assert document.text == text
+    assert document.warnings == ()

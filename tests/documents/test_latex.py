@@ -8,6 +8,11 @@ from time import process_time
 import pytest
 
 from fbrag_cli.documents.lines import line_of
+from fbrag_cli.documents.load import load
+from fbrag_cli.indexing.collect import collect
+from fbrag_cli.indexing.entry import ReadSettings
+from fbrag_cli.indexing.files import find_files
+from fbrag_cli.storage.cache import Cache
 from tests.documents.making import written
 
 _PAPER = r"""\documentclass{article} % the class
@@ -39,12 +44,12 @@ def test_what_is_printed_is_read_in_the_lines_of_the_file(tmp_path: Path) -> Non
     document = written(tmp_path, _PAPER, "paper.tex")
     lines = document.text.split("\n")
     assert {number: line.rstrip() for number, line in enumerate(lines, 1) if line.strip()} == {
-        3: r"\title{Drying of lime mortar}",
+        3: r"\title{Drying of \what}",
         5: r"\author{Ann",
         6: r"  Lee}",
         9: r"\maketitle",
         10: r"\section{Method}",
-        12: r"The samples, all of lime mortar,",
+        12: r"The samples, all of \what,",
         13: "%",  # a blank line would end the sentence
         14: r"were dried at 60 degrees (50\% of the maximum).",
         18: r" None broke.",
@@ -81,28 +86,116 @@ def test_what_is_literal_has_no_comments(tmp_path: Path) -> None:
 
 def test_a_part_without_a_document_keeps_all_but_comments(tmp_path: Path) -> None:
     text = "% !TEX root = main.tex\n\\usepackage{x}\n\\newcommand{\\n}{14}\nWe used \\n{} samples. % not 15\n"
-    expected = "\n\\usepackage{x}\n\\newcommand{\\n}{14}\nWe used 14 samples. \n"
+    expected = "\n\\usepackage{x}\n\\newcommand{\\n}{14}\nWe used \\n{} samples. \n"
     assert written(tmp_path, text, "part.tex").text == expected
 
 
 @pytest.mark.parametrize(
-    ("definitions", "used", "text"),
+    ("written_as", "text"),
     [
-        (r"\newcommand{\rate}{0.35}", r"\rate\,mm, \rate{} mm and \rated", r"0.35\,mm, 0.35 mm and \rated"),
-        (r"\def\rate{0.35}\renewcommand*\rate{0.4}", r"\rate", "0.4"),
-        (r"\providecommand{\rate} {0.{3}5}", r"\rate", "0.{3}5"),
-        ("\\newcommand{\\fb}{FB\n  RAG\\xspace}", r"\fb is", "FB RAG is"),
-        (r"\newcommand{\full}{\fb\ of \city}\def\fb{FB}\def\city{Bern}", r"\full", r"FB\ of Bern"),
-        (r"\def\city{Bern}", r"\city, \renewcommand{\city}{Basel}\city", r"Bern, \renewcommand{\city}{Basel}Basel"),
-        (r"\newcommand{\two}[2]{#1 and #2}\def\one#1{#1}", r"\two{a}{b} \one{c}", r"\two{a}{b} \one{c}"),
-        (r"\def\a{\b}\def\b{\a}", r"\a", r"\a"),
-        (r"\newcommand{\hide}{\iffalse}\newcommand{\unhide}{\fi}", "shown", "shown"),
-        (r"\def\open{", r"\open", r"\open"),
+        (r"\L{}ukasiewicz, Lw\'ow, G{\"o}del, M\"unster", "Łukasiewicz, Lwów, Gödel, Münster"),
+        (r"{\L}\'{o}d\'z and \v{C}ech, \v Cech, \H{o}, \c{c}a, \k{a}, \r{a}", "Łódź and Čech, Čech, ő, ça, ą, å"),
+        (r"na\"{\i}ve, na\"\i ve, Stra\ss e, Stra{\ss}e, \O re, \AA ngstr\"om", "naïve, naïve, Straße, Straße, Øre, Ångström"),
+        (r"Garc{\'\i}a, \~nandu, \^{e}tre, \=a, \.z, \`a \u{g}", "García, ñandu, être, ā, ż, à ğ"),
+        (r"wait\dots{} and \ldots; 3\textendash 5", "wait… and …; 3–5"),
+        (r"{\"Uber alles} \item \cite{a} \large \ldot \'3 \"` x", r"{Über alles} \item \cite{a} \large \ldot \'3 \"` x"),
+        ("\\newcommand{\\d}{\\mathrm{d}} $\\d x$ but \\'ecole", "\\newcommand{\\d}{\\mathrm{d}} $\\d x$ but école"),
+        (r"\verb|\'o| \url{a\~b}", r"\verb|\'o| \url{a\~b}"),
     ],
 )
-def test_own_commands_without_arguments_are_written_out(tmp_path: Path, definitions: str, used: str, text: str) -> None:
-    paper = f"{definitions}\n\\begin{{document}}\n{used}\n\\end{{document}}\n"
-    assert written(tmp_path, paper, "paper.tex").text.strip() == text
+def test_accents_and_letters_are_written_out(tmp_path: Path, written_as: str, text: str) -> None:
+    assert written(tmp_path, written_as, "a.tex").text == text
+
+
+def test_commands_of_the_author_stay_as_written(tmp_path: Path) -> None:
+    paper = "\\newcommand{\\rate}{0.35}\n\\begin{document}\nIt is \\rate{} mm.\n\\end{document}\n"
+    assert written(tmp_path, paper, "paper.tex").text.strip() == "It is \\rate{} mm."
+
+
+# Included files
+
+
+def book(folder: Path, **parts: str) -> None:
+    (folder / "chapters").mkdir(parents=True, exist_ok=True)
+    for name, text in parts.items():
+        (folder / "chapters" / f"{name}.tex").write_text(text, encoding="utf-8")
+
+
+_MAIN = (
+    "\\input{chapters/macros}\n\\begin{document}\nBefore. \\input{chapters/one} After.\n"
+    "\\include{chapters/two.tex}\n\\end{document}\n"
+)
+
+
+def test_included_files_are_read_in_place(tmp_path: Path) -> None:
+    book(tmp_path, macros="\\def\\x{1}", one="One \\input chapters/three\nends.", two="Two % not\n\\'ete", three="three")
+    document = written(tmp_path, _MAIN, "main.tex")
+    assert document.text.split() == ["Before.", "One", "three", "ends.", "After.", "Two", "éte"]
+    assert document.warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "named"),
+    [
+        ("chapters/none", "chapters/none"),
+        ("../secret", "../secret"),
+        ("{ABSOLUTE}/secret.tex", "{ABSOLUTE}/secret.tex"),
+        ("chapters/link", "chapters/link"),
+        ("main", "main"),
+        ("a\0b", "a␀b"),
+        ("chapters", "chapters"),
+    ],
+)
+def test_a_file_that_is_not_read_is_named(tmp_path: Path, name: str, named: str) -> None:
+    folder = tmp_path / "book"
+    book(folder)
+    (tmp_path / "secret.tex").write_text("The password is swordfish.")
+    (folder / "chapters" / "link.tex").symlink_to(tmp_path / "secret.tex")
+    name, named = (each.replace("{ABSOLUTE}", str(tmp_path)) for each in (name, named))
+    document = written(folder, f"\\begin{{document}}\nText. \\input{{{name}}}\n\\end{{document}}", "main.tex")
+    assert "swordfish" not in document.text
+    assert "Text." in document.text
+    (warning,) = document.warnings
+    assert "not read: 1 included file (" in warning
+    assert f"({named})" in warning
+
+
+def test_what_is_no_inclusion_includes_nothing(tmp_path: Path) -> None:
+    book(tmp_path, one="One")
+    text = (
+        "% \\input{chapters/one}\n\\begin{verbatim}\n\\input{chapters/one}\n\\end{verbatim}\n\\inputlineno \\includegraphics{a}"
+    )
+    document = written(tmp_path, text, "main.tex")
+    assert "One" not in document.text
+    assert document.warnings == ()
+
+
+def test_files_that_include_each_other_end(tmp_path: Path) -> None:
+    for name in "ab":
+        (tmp_path / f"{name}.tex").write_text(f"{name} " + "\\input{a} \\input{b} " * 50)
+    assert len(load(str(tmp_path / "a.tex")).text) < 10_000
+    book(tmp_path, **{f"n{n}": f"\\input{{chapters/n{n + 1}}}" * 20 for n in range(9)}, n9="x")
+    assert len(written(tmp_path, "y \\input{chapters/n0}", "main.tex").text) < 100_000
+
+
+def test_a_part_that_changes_is_read_again_and_a_folder_has_it_once(tmp_path: Path) -> None:
+    cache = Cache(tmp_path / "cache", 100_000_000)
+    folder = tmp_path / "book"
+    book(folder, macros="", one="The lamp is red.", two="The fee is 5 euros.")
+    (folder / "main.tex").write_text(_MAIN)
+    (folder / "other.tex").write_text("Alone.")
+
+    def text_of(*names: str) -> str:
+        files = find_files([str(folder / name) for name in names]).files
+        corpus = collect(files, ReadSettings(), cache).corpus
+        return " ".join(document.text for document in corpus.documents)
+
+    for paths in (("main.tex",), ("main.tex", "other.tex"), ("",)):
+        assert text_of(*paths).count("The lamp is red.") == 1
+    (folder / "chapters" / "one.tex").write_text("The lamp is green.")
+    for paths in (("main.tex",), ("main.tex", "other.tex"), ("",)):
+        assert text_of(*paths).count("The lamp is green.") == 1
+        assert "red" not in text_of(*paths)
 
 
 _TWENTY = r"\a" * 20
@@ -122,6 +215,9 @@ _TWENTY = r"\a" * 20
         "".join(f"\\lstnewenvironment{{a{each}}}\\begin{{a{each}}}" for each in range(50_000)),
         "".join(rf"\def\{'a' * n}{{{_TWENTY.replace('a', 'a' * (n + 1))}}}" for n in range(1, 30)) + "\\a x" * 50_000,
         "\\def\\a{\\a\\a}" + "\\a x" * 50_000,
+        "".join(f"\\input{{a{each}}}" for each in range(50_000)),
+        "{\\'" * 50_000,
+        "\\L " * 50_000,
     ],
     ids=lambda text: text[:12],
 )

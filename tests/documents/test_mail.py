@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import random
 from email.message import EmailMessage
 from email.mime.text import MIMEText
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from fbrag_cli.documents.load import load
+from fbrag_cli.text.words import terms
 from tests.documents.making import written
 
 
@@ -189,3 +191,165 @@ def test_struck_out_text_of_a_page_is_left_out_and_told(tmp_path: Path) -> None:
     assert document.text == "From: a@example.org\n\nWe offer 280 euros."
     assert document.warnings == (f"{tmp_path / 'm.eml'}: not read: 1 struck-out passage (--markup reads them)",)
     assert load(str(tmp_path / "m.eml"), markup=True).text.endswith("We offer ~~300~~ 280 euros.")
+
+
+# One wrong part
+
+
+@pytest.mark.parametrize(
+    ("data", "name"),
+    [
+        (b"PK\x03\x04" + bytes(range(256)) * 3, "list.csv"),
+        (b"\x89PNG\r\n\x1a\n" + bytes(range(256)), "scan.txt"),
+        (b"%PDF-1.4\n1 0 obj\n<<>>\nendobj\n", "plan.txt"),
+        (bytes(range(256)) * 20, "noise.txt"),
+        ("Müller zahlt für Größe".encode("cp1252"), "guess.txt"),
+        (b"{\\rtf1 text}", "letter.txt"),
+    ],
+)
+def test_an_attachment_that_is_no_text_costs_only_itself(tmp_path: Path, data: bytes, name: str) -> None:
+    message = mail()
+    message.set_content("The fee is 500 euros.")
+    message.add_attachment(data, maintype="text", subtype="csv" if name.endswith("csv") else "plain", filename=name)
+    document = written(tmp_path, bytes(message), "m.eml")
+    assert document.text.endswith("\n\nThe fee is 500 euros.")
+    assert document.warnings == (f"{tmp_path / 'm.eml'}: not read: 1 attachment ({name})",)
+
+
+def test_a_calendar_without_a_name_beside_the_text_is_told(tmp_path: Path) -> None:
+    message = mail()
+    message.set_content("You are invited.")
+    message.add_alternative(b"BEGIN:VCALENDAR\nEND:VCALENDAR\n", maintype="text", subtype="calendar")
+    document = written(tmp_path, bytes(message), "m.eml")
+    assert document.text.endswith("\n\nYou are invited.")
+    assert document.warnings == (f"{tmp_path / 'm.eml'}: not read: 1 attachment (text/calendar)",)
+
+
+# Older messages
+
+
+@pytest.mark.parametrize(
+    "attribution",
+    [
+        "On Mon, 3 March 2024, Ann Lee wrote:",
+        "On Mon, Mar 3, 2024 at 10:12 AM Ann Lee <ann@example.org>\nwrote:",
+        "Am 03.03.2024 um 10:12 schrieb Ann Lee:",
+        "Le lun. 3 mars 2024 à 10:12, Ann Lee <ann@example.org> a écrit :",
+        "El lun, 3 mar 2024 a las 10:12, Ann Lee escribió:",
+        "2024年3月3日(月) 10:12 Ann Lee <ann@example.org>:",
+    ],
+)
+@pytest.mark.parametrize("below", [False, True])
+def test_a_quoted_message_follows_under_its_sender_and_date(tmp_path: Path, attribution: str, below: bool) -> None:
+    own, quote = "The key is at the office.", "> Where is the key\n> of the shed?\n>\n> Ann"
+    parts = [f"{attribution}\n\n{quote}", own] if below else [own, f"{attribution}\n{quote}"]
+    message = mail()
+    message.set_content("\n\n".join(parts))
+    text = written(tmp_path, bytes(message), "m.eml").text
+    head = " ".join(attribution.split())
+    assert text.split("\n\n", 1)[1] == f"{own}\n\n{head}\nWhere is the key\nof the shed?\n\nAnn"
+
+
+@pytest.mark.parametrize(
+    ("rule", "headers"),
+    [
+        ("-----Original Message-----", "From: Ann Lee\nSent: Monday, March 3, 2024 10:12\nTo: Bo\nSubject: Key"),
+        ("-----Ursprüngliche Nachricht-----", "Von: Ann Lee\nGesendet: Montag, 3. März 2024 10:12\nAn: Bo\nBetreff: Schlüssel"),
+        ("________________________________", "De : Ann Lee\nEnvoyé : lundi 3 mars 2024 10:12\nÀ : Bo\nObjet : Clé"),
+        ("", "De: Ann Lee\nEnviado el: lunes, 3 de marzo de 2024 10:12\nPara: Bo\nAsunto: Llave"),
+        ("---------- Forwarded message ---------", "From: *Ann Lee* <a@b>\nDate: Mon, Mar 3, 2024\nSubject: Key\nTo: Bo"),
+    ],
+)
+def test_an_older_message_with_headers_is_told_apart(tmp_path: Path, rule: str, headers: str) -> None:
+    message = mail()
+    message.set_content(f"At the office.\n\n{rule}\n{headers}\n\nWhere is it?\n\nOn 1 March 2024, Bo wrote:\n> It is lost.\n")
+    text = written(tmp_path, bytes(message), "m.eml").text
+    assert text.split("\n\n", 1)[1] == f"At the office.\n\n{headers}\nWhere is it?\n\nOn 1 March 2024, Bo wrote:\nIt is lost."
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "On 3 March 2024, Ann wrote:\n> Is it open?\n\nYes.\n\n> And on Sunday?\n\nNo.",  # answered piece by piece
+        "He quotes:\n> To be\n> or not to be",
+        "> only quoted",
+        "a > b\nTo: nobody\nFrom here: on",
+        "From: the harbor\nTo: the light it is a mile.",
+    ],
+)
+def test_what_is_no_older_message_stays_as_written(tmp_path: Path, text: str) -> None:
+    message = mail()
+    message.set_content(text)
+    assert written(tmp_path, bytes(message), "m.eml").text.split("\n\n", 1)[1] == text
+
+
+# Boxes of mails
+
+
+def box(*messages: EmailMessage) -> bytes:
+    separator = b"From someone@example.org Mon Sep 11 06:15:00 2026\n"
+    return b"\n".join(separator + bytes(each).replace(b"\nFrom ", b"\n>From ") for each in messages)
+
+
+def simple(subject: str, text: str, **headers: str) -> EmailMessage:
+    message = mail(Subject=subject, Date="Mon, 02 Jan 2006 15:04:05 +0000", **headers)
+    message.set_content(text, cte="base64")
+    return message
+
+
+def test_each_mail_of_a_box_is_a_section_with_its_date(tmp_path: Path) -> None:
+    data = box(simple("Heizung", "Der Kessel wird geprüft."), simple("Key", "From here it is a mile.\n"))
+    for name in ("a.mbox", "Inbox", "a.txt"):
+        document = written(tmp_path, data, name)
+        date = "Mon, 02 Jan 2006 15:04:05 +0000"
+        assert [each.title for each in document.sections] == [f"Heizung ({date})", f"Key ({date})"]
+        assert [document.text[each.start :].split("\n")[0] for each in document.sections] == ["Subject: Heizung", "Subject: Key"]
+        assert "\n\nDer Kessel wird geprüft.\n\n" in document.text
+        assert document.text.endswith("\n\nFrom here it is a mile.")
+        assert document.warnings == ()
+
+
+def test_a_message_that_is_in_the_box_is_read_once(tmp_path: Path) -> None:
+    first = simple("Key", "Where is the key?")
+    answer = simple("Re: Key", "At the office.\n\nOn 2 Jan 2006, Zoë wrote:\n> Where is\n> the key?\n")
+    third = simple(
+        "Re: Key", "Thanks!\n\nOn 3 Jan 2006, B wrote:\n> At the office.\n>\n> On 2 Jan 2006, Zoë wrote:\n>> Where is the key?\n"
+    )
+    other = simple("Re: Shed", "No.\n\nOn 1 Jan 2006, C wrote:\n> Is the shed dry?\n")
+    again = simple("Re: Shed", "Yes.\n\nOn 1 Jan 2006, C wrote:\n> Is the shed dry?\n")
+    for mails in ((first, answer, third, other, again), (again, third, other, answer, first)):
+        text = written(tmp_path, box(*mails), "a.mbox").text
+        for once in ("key?", "At the office.", "Is the shed dry?", "On 1 Jan 2006, C wrote:"):
+            assert text.count(once) == 1, once
+
+
+def test_a_box_is_read_whatever_is_in_one_mail(tmp_path: Path) -> None:
+    wrong = simple("Scan", "see it")
+    wrong.add_attachment(b"\x89PNG\r\n\x1a\n", maintype="text", subtype="plain", filename="scan.txt")
+    document = written(tmp_path, box(simple("One", "first"), wrong, simple("Two", "last")), "a.mbox")
+    assert [each.title.split(" ")[0] for each in document.sections] == ["One", "Scan", "Two"]
+    assert document.warnings == (f"{tmp_path / 'a.mbox'}: not read: 1 attachment (scan.txt)",)
+
+
+def test_the_terms_of_a_box_are_those_of_its_texts(tmp_path: Path) -> None:
+    """What is packed in base64 was read as words: a question took minutes, and found nothing."""
+    mails = []
+    for n in range(300):
+        message = simple(f"Mail {n}", "The boiler is checked on 9 October.")
+        message.add_attachment(random.Random(n).randbytes(20_000), maintype="image", subtype="jpeg", filename=f"{n}.jpg")
+        mails.append(message)
+    document = written(tmp_path, box(*mails), "a.mbox")
+    assert len({*terms(document.text)}) < 700
+    assert len(document.text) < 300 * 250
+
+
+def test_a_box_of_ten_thousand_mails(tmp_path: Path) -> None:
+    mails = (f"From a@b Mon Sep 11 06:15:00 2026\nFrom: a@b\nSubject: Mail {n}\n\nText {n}.\n" for n in range(10_000))
+    document = written(tmp_path, "\n".join(mails), "a.mbox")
+    assert len(document.sections) == 10_000
+    assert document.text.endswith("Text 9999.")
+
+
+def test_a_text_about_mail_is_no_box(tmp_path: Path) -> None:
+    for text in ("From the harbor at 10:15 he left.\n\nFrom here on it rained.", "From a to b\n\nFrom c to d\n"):
+        assert written(tmp_path, text, "a.txt").text == text

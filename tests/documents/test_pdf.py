@@ -13,10 +13,11 @@ from time import process_time
 import pypdf
 import pytest
 
+from fbrag_cli.documents.broken_words import rejoin_words
 from fbrag_cli.documents.document import Document
 from fbrag_cli.documents.lines import pages_of
 from fbrag_cli.documents.load import load
-from fbrag_cli.documents.pdf.page_text import is_garbled, rejoin_words
+from fbrag_cli.documents.pdf.page_text import is_garbled
 from fbrag_cli.documents.source import read_source
 from fbrag_cli.errors import ExitCode, FbragError
 from fbrag_cli.progress import Event, Listener

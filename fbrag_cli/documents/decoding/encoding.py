@@ -43,6 +43,13 @@ _MAX_ODD_UTF8 = 0.05
 _MAX_ODD_GUESS = 0.01
 # Signs and small letters of Western texts in UTF-8. Their bytes hardly ever meet in another encoding, so they weigh more.
 _FAMILIAR = re.compile(rb"\xe2\x80[\x90-\xaf]|\xe2\x82\xac|\xc3[\xa0-\xbf]")
+_SEQUENCE = re.compile(rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}")
+_FEWEST_LINES = 2  # of each of two encodings: a cut character, or a stray byte, is no second one
+# What cp1252 has instead of the controls of Latin-1, as these; and the beginning of UTF-8 that was taken for either of the two.
+_AS_LATIN = {
+    ord(bytes([byte]).decode("cp1252")): byte for byte in range(0x80, 0xA0) if byte not in (0x81, 0x8D, 0x8F, 0x90, 0x9D)
+}
+_TWICE = re.compile(f"[\xc2-\xf4][\x80-\xbf{''.join(map(chr, _AS_LATIN))}]")
 # On the web, some names mean a larger encoding (WHATWG, Encoding).
 _WEB_NAMES = {
     **dict.fromkeys(("ascii", "us-ascii", "iso-8859-1", "iso8859-1", "latin1", "latin-1"), "cp1252"),
@@ -82,7 +89,33 @@ def decode(source: Source, codec: str | None = None, declared: str | None = None
         certain = _marked(source) or _declared(source, declared) or _escaped(source)
         found = certain or _utf8(source, declared=declared_codec(declared or "") == "utf-8") or _guessed(source)
     text = without_surrogates(found.text).replace("\r\n", "\n").replace("\r", "\n")
-    return Decoded(text, found.encoding, found.warnings)
+    if codec or (once := decoded_once(text)) == text:
+        return Decoded(text, found.encoding, found.warnings)
+    what = f"{source.name} was encoded twice{_specimen(text)}: read as it was meant{_specimen(once)}"
+    return Decoded(once, found.encoding, (*found.warnings, what))
+
+
+def decoded_once(text: str) -> str:
+    """Return a text whose UTF-8 was taken for cp1252 or Latin-1 and encoded again ("MÃ¼ll") as it was ("Müll").
+
+    A line is changed if all of it becomes UTF-8 by that, and only if most lines beyond ASCII do: others quote such words.
+    """
+    if not _TWICE.search(text):
+        return text
+    lines = text.split("\n")
+    once = {i: found for i, line in enumerate(lines) if _TWICE.search(line) if (found := _line_once(line))}
+    if 2 * len(once) <= sum(not line.isascii() for line in lines):
+        return text
+    return "\n".join(once.get(i, line) for i, line in enumerate(lines))
+
+
+def _line_once(line: str) -> str:
+    """Return a line that was encoded twice as it was before; "" if it was not."""
+    try:
+        once = line.translate(_AS_LATIN).encode("latin-1").decode("utf-8")
+    except UnicodeError:
+        return ""
+    return once if any(map(str.isalpha, once)) and not once.isascii() and not any(map(_is_odd, once)) else ""
 
 
 def without_surrogates(text: str) -> str:
@@ -159,11 +192,39 @@ def _utf8(source: Source, *, declared: bool = False) -> Decoded | None:
         return Decoded(text, "utf-8")
     if 0 in data:
         return None
+    if (found := _utf8_and_another(source)) is not None:
+        return found
     # A few broken sequences among many whole ones (a text cut within a character, two encodings pasted into one file)
     # are still UTF-8: any other reading would spoil all the whole ones.
     text, n_lost, n_whole = _replaced(data, "utf-8-sig")
     few = n_lost <= _FEW_LOST and len(_FAMILIAR.findall(data)) >= 2 * n_lost
     return _with_losses(source, text, "utf-8", n_lost) if few or n_whole > (1 if declared else 4) * n_lost else None
+
+
+def _utf8_and_another(source: Source) -> Decoded | None:
+    """Decode a text whose lines are in UTF-8 or in another encoding, as of two files that were joined; None if it is no such."""
+    lines = source.data.split(b"\n")
+    kinds = Counter(kind for line in lines if (kind := _kind_of(line)))
+    others = [line for line in lines if _kind_of(line) == "other"]
+    if min(kinds["utf-8"], kinds["other"]) < _FEWEST_LINES or 10 * kinds["both"] > kinds.total():
+        return None
+    try:
+        guess = _guessed(Source(source.path, source.name, b"\n".join(others)))
+    except FbragError:
+        return None
+    found = iter(guess.text.split("\n"))
+    text = "\n".join(next(found) if _kind_of(line) == "other" else line.decode("utf-8", "replace") for line in lines)
+    what = f"{source.name} has two encodings: {len(others)} lines that are not UTF-8 are read as {guess.encoding}, a guess"
+    return Decoded(text.removeprefix("\ufeff"), "utf-8", (f"{what}{_specimen(guess.text)}",))
+
+
+def _kind_of(line: bytes) -> str:
+    """Return "utf-8", "other" for a line without any sequence of UTF-8, "both", or "" for ASCII."""
+    if line.isascii():
+        return ""
+    if _strict(line, "utf-8") is not None:
+        return "utf-8"
+    return "both" if _SEQUENCE.search(line) else "other"
 
 
 def _escaped(source: Source) -> Decoded | None:

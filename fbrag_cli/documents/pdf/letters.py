@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from pypdfium2 import raw
 
+from fbrag_cli.documents.broken_words import SOFT_HYPHEN
 from fbrag_cli.documents.decoding.encoding import without_surrogates
 from fbrag_cli.documents.pdf.hidden_text import address
 from fbrag_cli.documents.pdf.page_layout import in_order
-from fbrag_cli.documents.pdf.page_text import SOFT_HYPHEN, Cell, Line, PageLines
+from fbrag_cli.documents.pdf.page_text import Cell, Line, PageLines
 
 if TYPE_CHECKING:
     from pypdfium2 import PdfTextPage

@@ -13,11 +13,12 @@ from pathlib import PurePath
 from shlex import quote
 from typing import Any, cast
 
+from fbrag_cli.documents.broken_words import rejoin_words
 from fbrag_cli.documents.document import HIDDEN, Content, Extracted, PageSpan
 from fbrag_cli.documents.pdf.columns import with_columns
 from fbrag_cli.documents.pdf.footnotes import count_notes, end_of_sentence
 from fbrag_cli.documents.pdf.page_ranges import PageRange, format_ranges, numbers_within
-from fbrag_cli.documents.pdf.page_text import is_garbled, rejoin_words
+from fbrag_cli.documents.pdf.page_text import is_garbled
 from fbrag_cli.documents.pdf.pages import Opened, PageReader, ReadPage, damaged
 from fbrag_cli.documents.pdf.running_lines import without_running_lines
 from fbrag_cli.documents.source import Source

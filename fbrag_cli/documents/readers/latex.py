@@ -1,13 +1,20 @@
-"""Read LaTeX as it is written, without comments, preamble and what follows the end. Lines keep their numbers."""
+"""Read LaTeX as it is written, with the files that it includes, without comments, preamble and what follows the end.
+
+Accents are written out. Lines keep their numbers, but for those of included files.
+"""
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from unicodedata import normalize
 
 from fbrag_cli.documents.decoding.encoding import decode
 from fbrag_cli.documents.document import Content, Extracted
-from fbrag_cli.documents.source import Source
+from fbrag_cli.documents.source import Source, read_source
+from fbrag_cli.errors import FbragError
+from fbrag_cli.text.printable import counted_names
 
 # Longest first: what is literal, comments, commands, braces. A group that is named says what was found.
 _TOKEN = re.compile(
@@ -17,6 +24,12 @@ _TOKEN = re.compile(
     | \\end[ ]?\{ (?P<end> [^{}\n]{1,40} ) \}
     | \\(?:verb|(?:lstinline|mintinline)(?:\[[^\[\]\n]{0,200}\])?(?:\{\w{1,40}\})?)\*? (?P<quote> [^\sA-Za-z*\[] )
     | \\(?:url|path|nolinkurl|href|hyperimage)\s?\{ [^{}\n]{0,2000} \}
+    | (?P<accent> (?P<open> \{ )?
+        \\ (?: (?P<mark> ["'`^~=.] ) [ ]* | (?P<letter> [uvHcdbkr] ) (?: [ ]+ | (?=\{) ) )
+        (?: \{ (?P<braced> \\[ij] | [A-Za-z] ) \} | (?P<bare> \\[ij](?:[ ]+|(?![A-Za-z])) | [A-Za-z] ) ) (?(open) \} ) )
+    | (?P<special> (?P<begun> \{ )?
+        \\ (?P<sign> [LloOij] | ss | ae | AE | oe | OE | aa | AA | l?dots | textendash | textemdash | textellipsis )
+        (?![A-Za-z@]) (?: \{\} | [ \t]+(?=\w) )? (?(begun) \} ) )
     | \\(?P<name> [A-Za-z@]+ )
     | (?P<brace> [{}] )
     | \\.
@@ -35,25 +48,108 @@ _ALONE = re.compile(r"^(?:%(?:\n|\Z))+[ \t]{0,40}", re.MULTILINE)  # lines of co
 # What of the preamble is printed: by \maketitle, or on the first slide.
 _PRINTED = frozenset("title subtitle author date institute affil affiliation address abstract keywords subject".split())
 _OPTION = re.compile(r"(?:\s?\[[^\[\]\n]{0,400}\])?\s?")
-_DEFINITION = re.compile(
-    r"\\(?:(?:re)?newcommand|providecommand|DeclareRobustCommand)\*?\s?\{?\s?\\(?P<new>[A-Za-z@]+)\s?\}?\s?(?=\{)"
-    r"|\\[gex]?def\s?\\(?P<defined>[A-Za-z@]+)\s?(?=\{)"
+_NEW_LETTER = re.compile(r"\\(?:(?:new|renew|provide)command\*?\s?\{?|def\s?)\\([A-Za-z]{1,2})(?![A-Za-z])")
+_MARKS = dict(
+    zip(
+        "\"'`^~=.uvHcdbkr",
+        "\u0308\u0301\u0300\u0302\u0303\u0304\u0307\u0306\u030c\u030b\u0327\u0323\u0331\u0328\u030a",
+        strict=True,
+    )
 )
-_COMMAND = re.compile(r"\\(?P<name>[A-Za-z@]+)(?:\{\})?")
-_MAX_NESTED = 10  # macros in macros
-_MAX_WORK = 4  # characters of commands that are written out for each one of the file; people write fewer, bombs more
+_SIGNS = dict(
+    zip(
+        "L l o O i j ss ae AE oe OE aa AA dots ldots textellipsis textendash textemdash".split(),
+        "Ł ł ø Ø ı ȷ ß æ Æ œ Œ å Å … … … – —".split(),
+        strict=True,
+    )
+)
+_INCLUDED = re.compile(r"\\(?:input|include|subfile|subfileinclude)(?:[ ]*\{([^{}\n]{1,400})\}|[ ]+([^\s{}\\]{1,400}))")
+_MAX_INCLUDED = 64_000_000  # bytes of all included files
+_MOST_INCLUDED = 1000  # files
+_MAX_NESTED = 10  # files in files
+_MAYBE_INCLUDES = re.compile(rb"\\(?:input|include|subfile)")
 
 _Span = tuple[int, int, str]  # start and end (characters) of what is replaced, and by what
 
 
 def read_latex(source: Source, codec: str | None = None, markup: bool = False) -> Extracted:
-    """Read LaTeX. Comments and the preamble, but for what is printed of it, become blanks: each line keeps its number.
+    r"""Read LaTeX with the files that it includes (\input, \include), each where it is named.
 
-    Commands of the file's own without arguments are replaced by what they mean. codec, errors: as `read_plain`.
+    Only files in the folder of this one, or below it, are read; others are named in the warning. Comments and the preamble, but
+    for what is printed of it, become blanks: each line keeps its number. codec, errors: as `read_plain`.
     """
-    decoded = decode(source, codec)
-    content = Content(_printed(_without_comments(decoded.text)))
-    return Extracted(content, "text/x-tex", decoded.encoding, warnings=decoded.warnings)
+    whole = _Whole(source, codec)
+    content = Content(_printed(_without_comments(whole.text)))
+    left_out = (counted_names(whole.missing, "included file"),) if whole.missing else ()
+    return Extracted(content, "text/x-tex", whole.encoding, warnings=tuple(whole.warnings), left_out=left_out)
+
+
+def included_files(source: Source) -> list[Source]:
+    """Return the files that are read with a file of LaTeX, which includes them."""
+    if not _MAYBE_INCLUDES.search(source.data):
+        return []
+    try:
+        return _Whole(source, None).included
+    except FbragError:  # for who reads it
+        return []
+
+
+class _Whole:
+    """A file of LaTeX with the files that it includes. text: of all, each in its place. missing: names of those that are not
+    read, after the preamble."""
+
+    def __init__(self, source: Source, codec: str | None) -> None:
+        self._codec, self._folder = codec, os.path.realpath(os.path.dirname(source.path) or ".")
+        self._is_file = source.signature is not None  # not stdin, nor an upload
+        self._left = _MAX_INCLUDED
+        self.included: list[Source] = []
+        self.missing: dict[str, None] = {}
+        self.warnings: list[str] = []
+        self.encoding = ""
+        self.text = self._text(source, (os.path.realpath(source.path),))
+
+    def _text(self, source: Source, inside: tuple[str, ...]) -> str:
+        decoded = decode(source, self._codec)
+        self.encoding = self.encoding or decoded.encoding
+        self.warnings += decoded.warnings
+        text, begin = decoded.text, decoded.text.find("\\begin{document}")
+        spans = [
+            (start, found.end(), part)
+            for kind, name, start, _ in _tokens(text)
+            if kind == "name"
+            and name in ("input", "include", "subfile", "subfileinclude")
+            and (found := _INCLUDED.match(text, start))
+            if (part := self._part((found[1] or found[2]).strip(), inside, shown=start > begin)) is not None
+        ]
+        return _replaced(text, spans, keep_lines=False)
+
+    def _part(self, name: str, inside: tuple[str, ...], *, shown: bool) -> str | None:
+        """Return the text of an included file; None if it is not read. shown: whether it is not of the preamble."""
+        if name in self.missing or len(self.included) + len(self.missing) >= _MOST_INCLUDED:
+            return None
+        base = os.path.join(self._folder, name)
+        for path in (f"{base}.tex", base) if self._is_file and len(inside) <= _MAX_NESTED else ():
+            try:
+                real = os.path.realpath(path)
+                if os.path.commonpath([real, self._folder]) != self._folder or real in inside or not os.path.isfile(real):
+                    continue
+                part = read_source(real)
+                self._left -= len(part.data)
+                if self._left < 0:
+                    break
+                self.included.append(part)
+                return _inside_document(self._text(part, (*inside, real)))
+            except (FbragError, OSError, ValueError):  # ValueError: a NUL in the name
+                continue
+        if shown:
+            self.missing[name] = None
+        return None
+
+
+def _inside_document(text: str) -> str:
+    """Return what a file that is included prints, if it is a document itself (of the package subfiles)."""
+    _, begin, after = text.partition("\\begin{document}")
+    return after.partition("\\end{document}")[0] if begin else text
 
 
 def _without_comments(text: str) -> str:
@@ -95,82 +191,44 @@ def _blank_unless_inside(found: re.Match[str]) -> str:
 
 
 def _printed(text: str) -> str:
-    """Blank the preamble and what follows the document, and write out the file's own commands."""
+    """Blank the preamble and what follows the document, and write out accents."""
     tokens = list(_tokens(text))
     begin = next((end for kind, found, _, end in tokens if (kind, found) == ("begin", "document")), 0)
     ends = (start for kind, found, start, _ in tokens if (kind, found) == ("end", "document") and start >= begin)
     closings = _closings(tokens)
-    macros = _Macros(text, closings)
-
-    # 1. Find what is printed, and the commands that are defined before the document.
     shown: list[tuple[int, int]] = []
     for kind, name, start, stop in tokens:
         if start >= begin:
             break
         if kind == "name" and start >= (shown[-1][1] if shown else 0):
-            macros.define(start)
             option = _OPTION.match(text, stop)
             end = closings.get(option.end() if option else stop)
             if name in _PRINTED and end is not None:
                 shown.append((start, end))
     shown.append((begin, next(ends, len(text)) if begin else len(text)))
 
-    # 2. Write out the commands in it.
     spans: list[_Span] = []
     at = 0
     for first, last in shown:
         spans.append((at, first, ""))
         at = last
     spans.append((at, len(text), ""))
-    at, ranges = 0, iter(shown)
-    first, last = next(ranges)
-    for kind, name, start, _ in tokens:
-        while start >= last:
-            first, last = next(ranges, (len(text), len(text) + 1))
-        if kind != "name" or start < max(at, first):
-            continue
-        at = macros.define(start)
-        if not at and (value := macros.value(name)) is not None and (used := _COMMAND.match(text, start)):
-            spans.append((start, used.end(), value))
+    own = {*_NEW_LETTER.findall(text)}  # \d and \c may be commands of the author
+    for kind, found, start, end in tokens:
+        if kind in ("accent", "special") and (written := _accented(found, own)):
+            spans.append((start, end, written))
     return _replaced(text, spans)
 
 
-class _Macros:
-    """The own commands of a file that have no arguments, as they are defined up to if it is read.
-
-    text: of the file. closings: where each of its groups ends.
-    """
-
-    def __init__(self, text: str, closings: dict[int, int]) -> None:
-        self._text, self._closings = text, closings
-        self._bodies: dict[str, str] = {}
-        self._work = _MAX_WORK * len(text)
-
-    def define(self, start: int) -> int:
-        """Take the definition that begins at `start`. Return its end; 0 if none begins there."""
-        found = _DEFINITION.match(self._text, start)
-        end = self._closings.get(found.end(), 0) if found else 0
-        if found and end:
-            body = " ".join(self._text[found.end() + 1 : end - 1].replace("\\xspace", "").split())
-            name = found["new"] or found["defined"]
-            if "@" in body:  # how LaTeX itself is changed, as the look of a section
-                self._bodies.pop(name, None)
-            else:
-                self._bodies[name] = body
-        return end
-
-    def value(self, name: str, inside: tuple[str, ...] = ()) -> str | None:
-        """Return what a command means; None for one that is not known, or that takes too long to write out."""
-        body = self._bodies.get(name)
-        if body is None or name in inside or len(inside) >= _MAX_NESTED or self._work < 0:
-            return None
-        self._work -= len(body) + 1
-
-        def written(found: re.Match[str]) -> str:
-            value = self.value(found["name"], (*inside, name))
-            return found[0] if value is None else value
-
-        return _COMMAND.sub(written, body)
+def _accented(command: str, own: set[str]) -> str:
+    """Return the letter or sign that a command stands for; "" for a command of the author."""
+    found = _TOKEN.match(command)
+    if found is None or (found["letter"] or found["sign"]) in own:
+        return ""
+    if found["sign"]:
+        return _SIGNS[found["sign"]]
+    letter = (found["braced"] or found["bare"]).strip("\\ ")
+    return normalize("NFC", letter + _MARKS[found["mark"] or found["letter"]])
 
 
 def _tokens(text: str) -> Iterator[tuple[str, str, int, int]]:
@@ -214,12 +272,12 @@ def _closings(tokens: Iterable[tuple[str, str, int, int]]) -> dict[int, int]:
     return closings
 
 
-def _replaced(text: str, spans: list[_Span]) -> str:
-    """Return a text with spans of it replaced, and all its line ends kept. Of two that overlap the first counts."""
+def _replaced(text: str, spans: Sequence[_Span], *, keep_lines: bool = True) -> str:
+    """Return a text with spans of it replaced. Of two that overlap the first counts. keep_lines: whether line ends are kept."""
     parts: list[str] = []
     at = 0
     for start, end, by in sorted(spans, key=lambda span: (span[0], -span[1])):
         if start >= at:
-            parts += text[at:start], by, "\n" * text.count("\n", start, end)
+            parts += text[at:start], by, "\n" * text.count("\n", start, end) if keep_lines else ""
             at = end
     return "".join((*parts, text[at:]))

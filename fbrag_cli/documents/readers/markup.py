@@ -9,6 +9,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from fbrag_cli.documents.broken_words import rejoin_lines
 from fbrag_cli.documents.decoding.encoding import decode
 from fbrag_cli.documents.document import HIDDEN, Content, Extracted, Section
 from fbrag_cli.documents.lines import LineIndex
@@ -36,8 +37,14 @@ _CLOSING = {"<!--": "-->", "%%": "%%"}
 _MAX_SPAN = 2_000  # characters of a code span
 
 
+def read_prose(source: Source, codec: str | None = None, markup: bool = False) -> Extracted:
+    """Read plain text. Words broken at line ends are joined if the text has them whole. codec, errors: as `read_plain`."""
+    found = _read(source, codec, "text/plain")
+    return replace(found, content=Content(rejoin_lines(found.content.text)))
+
+
 def read_plain(source: Source, codec: str | None = None, markup: bool = False) -> Extracted:
-    """Read plain text or source code. codec: its encoding; None to detect it. Raises FbragError as `decode`."""
+    """Read source code, or rows, as written. codec: its encoding; None to detect it. Raises FbragError as `decode`."""
     return _read(source, codec, "text/plain")
 
 
