@@ -34,7 +34,7 @@ _ESCAPED_FROM = re.compile(rb"^>(?=>*From )", re.MULTILINE)
 # Above an older message: "On 3 March 2024, Ann Lee wrote:" in any language, of up to three lines; or its headers, in eight.
 _MAX_ATTRIBUTION = 3
 _HEADERS_OF_OLDER = re.compile(
-    r"(?m)^(?:[-_]{5,}.*\n\s*)?"
+    r"(?m)^(?:[-_]{5,}+.*+\n\s*+)?"
     r"(?P<headers>[ *]*(?:From|Von|De|Da|Van|Från|Od|Fra)\*?[ \xa0]?:.*\n"
     r"[ *]*(?:Sent|Date|Gesendet|Datum|Envoyé|Enviado(?: el)?|Enviada(?: em)?|Fecha|Inviato|Data|Verzonden|Skickat|Sendt)\*?"
     r"[ \xa0]?:.*\n"
@@ -144,7 +144,9 @@ class _Texts:
 
     def _message(self, message: EmailMessage, depth: int = 0, *, in_box: bool = False) -> None:
         """Add the headers and the text of a message."""
-        headers = {name: " ".join(str(message[name]).split()) for name in _HEADERS if message[name]}
+        raw = {name.lower(): str(value) for name, value in reversed(list(message.raw_items()))}  # of several, the first
+        headers = {name: " ".join(_decoded(message, name, raw.get(name.lower(), "")).split()) for name in _HEADERS}
+        headers = {name: value for name, value in headers.items() if value}
         if headers:
             date = f" ({headers['Date']})" if "Date" in headers else ""
             title = one_line(headers.get("Subject") or headers.get("From") or "Mail", 200) + date if in_box else ""
@@ -201,6 +203,11 @@ class _Texts:
             if own.strip():
                 block = f"{heading}\n{own}".strip("\n")
                 self._blocks.append(_Block(block, key=" ".join(re.findall(r"\w+", own)).casefold(), older=position > 0))
+
+
+def _decoded(message: EmailMessage, name: str, raw: str) -> str:
+    """Return the value of a header. The parser, which takes a millisecond, is asked only for what is not plain ASCII."""
+    return raw if raw.isascii() and "=?" not in raw else str(message[name])
 
 
 def _messages(text: str) -> Iterator[tuple[str, str]]:

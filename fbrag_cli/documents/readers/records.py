@@ -10,7 +10,7 @@ from typing import Any
 
 from fbrag_cli.documents.decoding.encoding import Decoded, declared_codec, decode, decoded_once, without_surrogates
 from fbrag_cli.documents.document import Content, Extracted
-from fbrag_cli.documents.readers.markup import read_plain
+from fbrag_cli.documents.readers.markup import read_prose
 from fbrag_cli.documents.readers.package import MAX_UNPACKED, feed
 from fbrag_cli.documents.source import Source
 from fbrag_cli.errors import FbragError
@@ -53,7 +53,7 @@ def read_json(source: Source, codec: str | None = None, markup: bool = False) ->
             return _extracted(decoded, value, "application/json")
     except (ValueError, RecursionError, _TooMuch):
         pass
-    return read_plain(source, codec)
+    return read_prose(source, codec)
 
 
 def _value(decoder: json.JSONDecoder, line: str) -> Any:
@@ -80,7 +80,7 @@ def read_xml(source: Source, codec: str | None = None, markup: bool = False) -> 
         feed(data, target, lambda reason: FbragError("doc_unreadable", reason, ""))
         return _extracted(decoded, target.root, "application/xml")
     except (FbragError, RecursionError, _TooMuch):
-        return read_plain(source, codec)
+        return read_prose(source, codec)
 
 
 class _Elements:
