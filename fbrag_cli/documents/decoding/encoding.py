@@ -49,7 +49,8 @@ _FEWEST_LINES = 2  # of each of two encodings: a cut character, or a stray byte,
 _AS_LATIN = {
     ord(bytes([byte]).decode("cp1252")): byte for byte in range(0x80, 0xA0) if byte not in (0x81, 0x8D, 0x8F, 0x90, 0x9D)
 }
-_TWICE = re.compile(f"[\xc2-\xf4][\x80-\xbf{''.join(map(chr, _AS_LATIN))}]")
+_SIGN = f"[\xc2-\xf4][\x80-\xbf{''.join(map(chr, _AS_LATIN))}]"
+_TWICE = re.compile(f"(?<=[A-Za-z]){_SIGN}|{_SIGN}(?=[A-Za-z])|(?:{_SIGN}){{3}}")  # in a word
 # On the web, some names mean a larger encoding (WHATWG, Encoding).
 _WEB_NAMES = {
     **dict.fromkeys(("ascii", "us-ascii", "iso-8859-1", "iso8859-1", "latin1", "latin-1"), "cp1252"),
