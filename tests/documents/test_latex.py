@@ -6,12 +6,12 @@ from pathlib import Path
 from time import process_time
 
 import pytest
-from fbrag_cli.indexing.files import find_files
 
 from fbrag_cli.documents.lines import line_of
 from fbrag_cli.documents.load import load
 from fbrag_cli.indexing.collect import collect
 from fbrag_cli.indexing.entry import ReadSettings
+from fbrag_cli.indexing.walk import find_files
 from fbrag_cli.storage.cache import Cache
 from tests.documents.making import written
 
