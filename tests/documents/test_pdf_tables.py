@@ -70,10 +70,10 @@ def test_a_heading_between_rows_and_the_rest_of_a_cell_belong_to_the_table(tmp_p
     items = [*row(740, HEADER), *row(726, ["V1", "684", "", "Brook"])]
     items += [(72, 712, "Vans of the northern depot, which are older"), *row(698, ["V2", "", "590", "Elsfield"])]
     items += [(340, 684, "and Dunmore"), *row(670, ["V3", "1", "2", "Brook"])]
-    assert read(tmp_path, items).text.split("\n")[2:5] == [
+    assert read(tmp_path, items).text.split("\n")[2:] == [
         "Vans of the northern depot, which are older",
-        "V2\t\t590\tElsfield",
-        "\t\t\tand Dunmore",
+        "V2\t\t590\tElsfield and Dunmore",
+        "V3\t1\t2\tBrook",
     ]
 
 
@@ -215,4 +215,35 @@ def test_a_text_that_reaches_into_the_next_column(tmp_path: Path) -> None:
     rows = [["Date", "For", "Paid", "Left"], ["1 May", "rent", "40", "7"], ["2 May", "oil for the lamps of the mole", "", "9"]]
     rows += [["3 May", "tar", "2", "5"]]
     items = [item for number, cells in enumerate(rows) for item in row(740 - 14 * number, cells, [72, 150, 200, 340])]
+    assert read(tmp_path, items).text.split("\n") == ["\t".join(cells) for cells in rows]
+
+
+def test_cells_of_several_lines_are_whole(tmp_path: Path) -> None:
+    left = [72, 200, 340, 460]
+    lines = [
+        (740, ["Attribute", "Meaning", "Owner", "Since"]),
+        (720, ["Access", "Degree to which a", "The harbor", "2001"]),
+        (709, ["", "system can be used by", "Office", ""]),
+        (698, ["", "People", "", ""]),
+        (678, ["Audit", "Control of books", "Clerk", "2004"]),
+        (658, ["Lamps", "Oil and wicks", "Keeper", "1999"]),
+    ]
+    items = [item for height, cells in lines for item in row(height, cells, left)]
+    assert read(tmp_path, items).text.split("\n") == [
+        "Attribute\tMeaning\tOwner\tSince",
+        "Access\tDegree to which a system can be used by People\tThe harbor Office\t2001",
+        "Audit\tControl of books\tClerk\t2004",
+        "Lamps\tOil and wicks\tKeeper\t1999",
+    ]
+
+
+def test_rows_below_a_cell_that_spans_them_stay_rows(tmp_path: Path) -> None:
+    rows = [
+        ["Vehicle", "Part", "Work", "Hours"],
+        ["V1", "oil", "change", "2"],
+        ["", "filter", "clean", "1"],
+        ["V2", "oil", "change", "3"],
+    ]
+    rows += [["", "vanes", "inspect", "4"]]
+    items = [item for number, cells in enumerate(rows) for item in row(740 - 14 * number, cells)]
     assert read(tmp_path, items).text.split("\n") == ["\t".join(cells) for cells in rows]

@@ -22,6 +22,7 @@ _MIN_ROWS_ALONE = 4  # below a first row that is not a header
 _MAX_SINGLE = 2  # lines of one cell between two rows: a heading, or the rest of a cell
 _MAX_BETWEEN = 3  # lines between the rows of two pages: a footer and a header
 _MAX_GAP = 3.0  # distance of two rows, in distances of the first two
+_TIGHT = 0.9  # distance of two lines of one cell, in distances of rows
 _SAMPLE = 10  # rows that tell whether there is a table, and how wide its columns are
 _MAX_LINES = 2_000  # of a page: all may look like a header
 _ALIGNED = 0.75  # share of the columns that have an edge
@@ -52,7 +53,8 @@ def with_columns(pages: Sequence[PageLines]) -> list[PageLines]:
         places = {group[0]: rows[number] for number, group in enumerate(groups) if number in rows}
         page = _chosen(page, kept)
         lines = tuple(places.get(group[0], line) for group, line in zip(kept, page.lines, strict=True))
-        written.append(replace(page, lines=lines))
+        page = replace(page, lines=lines)
+        written.append(_chosen(page, [[index] for index, line in enumerate(lines) if line]))
     return written
 
 
@@ -84,7 +86,7 @@ def _chosen(page: PageLines, groups: Sequence[Sequence[int]]) -> PageLines:
 def _rows_of(page: PageLines, columns: _Columns) -> tuple[dict[int, str], _Columns]:
     """Return the lines of a page that are rows of tables, with tabs, and the columns of the table at its end; [] without one.
 
-    columns: those of the table at the end of the page before.
+    The text of a line that continues the row above is empty. columns: those of the table at the end of the page before.
     """
     found: dict[int, str] = {}
     index = 0
@@ -100,12 +102,32 @@ def _rows_of(page: PageLines, columns: _Columns) -> tuple[dict[int, str], _Colum
             if _is_table(below, len(own), fewest, is_wide=room > _WIDE * page.sizes[index]):
                 columns, rows = own, _rows(page, index + 1, own, page.baselines[index])
                 rows[index] = _placed(page.cells[index], own) or {}
-        for place, row in rows.items():
+        for place, row in _unwrapped(page, rows).items():
             texts = (" ".join(cell.text for cell in row.get(column, ())) for column in range(len(columns)))
             found[place] = "\t".join(texts).rstrip()
+        found |= dict.fromkeys(rows.keys() - found.keys(), "")
         index = max(rows, default=index) + 1
     at_end = found and len(page.lines) - max(found) <= _MAX_BETWEEN + 1
     return found, columns if at_end else []
+
+
+def _unwrapped(page: PageLines, rows: Mapping[int, _Row]) -> dict[int, _Row]:
+    """Return the rows with each line that continues the cells of the row above in that row."""
+    places = sorted(rows)
+    rooms = [page.baselines[one] - page.baselines[other] for one, other in pairwise(places) if 0 in rows[other]]
+    tight = _TIGHT * median(rooms) if rooms else 0.0
+    whole: dict[int, _Row] = {}
+    last: _Row = {}
+    for above, place in pairwise([-1, *places]):
+        row = rows[place]
+        is_rest = 0 not in row and row.keys() <= last.keys()
+        is_small = len(row) == 1 and all(cells[0].text[0].islower() for cells in row.values())
+        if is_rest and (is_small or page.baselines[above] - page.baselines[place] < tight):
+            for column, cells in row.items():
+                last[column] += cells
+        else:
+            whole[place] = last = {column: [*cells] for column, cells in row.items()}
+    return whole
 
 
 def _columns_of(page: PageLines, index: int) -> _Columns | None:
