@@ -166,7 +166,7 @@ class _PageReading:
         around = self._open[-1]
         if tag == "ol":
             self._n_items = next(self._lengths, 0)
-        # What is no text of the page, or the arrow from a note back to its place.
+        # Not text of the page, or the arrow from a note back to its place.
         if around.is_skipped or tag in _SKIPPED or attributes.get("role") == "doc-backlink":
             self._open.append(_Open(is_skipped=True))
             return
