@@ -131,7 +131,7 @@ def _unwrapped(page: PageLines, rows: Mapping[int, _Row]) -> dict[int, _Row]:
 
 
 def _columns_of(page: PageLines, index: int) -> _Columns | None:
-    """Return the columns of a table whose first row a line may be; None if it is none. The first column may be empty in it."""
+    """Return the columns of a table that may begin with this line; None if none can. The first column may be empty in it."""
     cells = page.cells[index]
     if not 2 <= len(cells) <= _MAX_COLUMNS:
         return None
