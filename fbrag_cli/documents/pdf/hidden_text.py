@@ -6,6 +6,7 @@ Nothing is rendered but images under or over letters that may have their color.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from ctypes import addressof, byref, c_float, c_int, c_uint
 from dataclasses import dataclass
 from functools import partial
@@ -56,7 +57,7 @@ class _Object:
     """A text, or an area that a path, an image or a shading fills.
 
     matrix: from the coordinates of its form to the page's. box: as far as its clip shows it. paints: its colors; None if unknown.
-    hidden: whether a text is invisible or too small. edges: of an area that is no upright rectangle; shape (n, 4). width: of a
+    hidden: whether a text is invisible or too small. edges: of an area, shape (n, 4); None of an upright rectangle. width: of a
     line along its edges, if that is all it paints. is_certain: whether its box is all of its clip, and nothing makes it lighter.
     near: of a text, the numbers of the areas at its place, in the order of drawing.
     """
@@ -334,11 +335,9 @@ def _over(paint: _Paint, ground: _Paint) -> _Paint:
 def _pixels(bitmap: Any) -> np.ndarray[Any, Any] | None:
     """Return the pixels of a bitmap of PDFium, and free it: red, green, blue, opacity, shape (height, width, 4); None without
     opacity."""
-    try:
-        pixels = PdfBitmap.from_raw(bitmap).to_numpy()
+    with closing(PdfBitmap.from_raw(bitmap)) as found:
+        pixels = found.to_numpy()
         return np.array(pixels[:, :, [2, 1, 0, 3]], np.float32) if pixels.ndim == 3 and pixels.shape[2] == 4 else None
-    finally:
-        raw.FPDFBitmap_Destroy(bitmap)
 
 
 # -- places -------------------------------------------------------------------------------------------------------------------
