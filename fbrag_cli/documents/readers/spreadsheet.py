@@ -367,7 +367,8 @@ class _Cells(_Strings):
         """Leave out the cells that cannot be seen. tables: ranges of tables, whose styles may color their ground."""
         colored = [*filter(None, map(_range, (*tables, *self._colored)))]
         for row, column, text in self._white:
-            if any(top <= row <= bottom and left <= column <= right for top, left, bottom, right in colored):
+            is_seen = any(top <= row <= bottom and left <= column <= right for top, left, bottom, right in colored)
+            if is_seen or column not in self.sheet.rows.get(row, {}):  # or hidden with its row
                 continue
             if not self._reading.markup.read(text, HIDDEN).strip():
                 del self.sheet.rows[row][column]
