@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from ctypes import addressof, byref, c_float, c_int, c_uint
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from math import hypot
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -321,6 +321,7 @@ def _is_lost(paint: _Paint | None, ground: _Paint | None) -> bool:
     return _is_near(_over(paint, ground), ground)
 
 
+@lru_cache(maxsize=4096)
 def _is_near(own: _Paint, ground: _Paint) -> bool:
     return is_hidden(Look(color=Color(*map(round, own[:3])), ground=Color(*map(round, ground[:3]))))
 
