@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
+from pathlib import PurePath
 from typing import TYPE_CHECKING, overload
 
 from fbrag_cli.documents.document import Document
 from fbrag_cli.documents.lines import page_label, page_name, pages_of, section_of
 from fbrag_cli.documents.named_places import names_a_place
 from fbrag_cli.documents.tables import cells_apart, form_of, header_in, header_of, in_rows, tables_of
+from fbrag_cli.surroundings import head_of, headings_of, notes_of
 from fbrag_cli.text.printable import one_line
 
 if TYPE_CHECKING:
@@ -40,18 +42,17 @@ class Passage:
         return self.document.text[self.start : self.end]
 
     @property
+    def words(self) -> str:
+        """Return the words of the text with one space between them, in which copies are equal."""
+        return " ".join(self.text.split())
+
+    @property
     def text_with_header(self) -> str:
         """Return the text as retrievers read it: below the header of the table in whose rows it begins."""
         return _below(header_of(self.document, self.start), self.text)
 
-    def text_for(self, question: str) -> str:
-        """Return the text as models read it for a question: also below the name of its file, if there are several, and below
-        its page or heading, where the question names one by its number."""
-        parts = [self.document.label, *([self._place] if names_a_place(question) else [])]
-        return _below(", ".join(filter(None, parts)), self.text_with_header)
-
     @property
-    def _place(self) -> str:
+    def place(self) -> str:
         """The printed pages, or else the heading, of the text; "" without either."""
         if pages := pages_of(self.document, self.start, self.end):
             return f"page{'s' if pages[0] < pages[1] else ''} {page_label(self.document, pages) or page_name(pages, None)}"
@@ -129,6 +130,39 @@ class Corpus:
         """Return the number of words of `documents[document]`."""
         chunks = self.chunks_of(document)
         return int(self.spans[chunks.start : chunks.stop, 3].sum())
+
+
+def texts_for(question: str, groups: Iterable[Sequence[Passage]], gap: str = "") -> list[str]:
+    """Return passages as models read them for a question: a text for each group, the parts of one chunk with `gap` between them.
+
+    Above a text is what is not said above the one before it: the name of the file, if there are several or if the question has a
+    term of it, the page or heading that the question names by its number, the head of the mail, and the headings. Below it are
+    the notes that it points to.
+    """
+    from fbrag_cli.text.term_forms import further_terms
+    from fbrag_cli.text.words import terms
+
+    names_place, texts, told = names_a_place(question), list[str](), dict[str, str]()
+    for parts in groups:
+        first, document = parts[0], parts[0].document
+        if told.get("path") != document.path:
+            told = {"path": document.path}
+        language = (document.language,)
+        asked = not document.label and {*terms(question, language), *further_terms(question, language)} & {*document.name_terms}
+        above = {
+            "name": one_line(PurePath(document.path).name, _LONGEST_TITLE) if asked else document.label,
+            "place": first.place if names_place else "",
+            "head": head_of(document, first.start),
+            "headings": " > ".join(headings_of(document, first.start, first.end)),
+        }
+        new = {name: line for name, line in above.items() if line and (name == "place" or told.get(name) != line)}
+        told |= above
+        lines = [", ".join(line for name, line in new.items() if name in ("name", "place"))]
+        lines += [line for name, line in new.items() if name in ("head", "headings")]
+        notes = dict.fromkeys(note for part in parts for note in notes_of(document, part.start, part.end))
+        text = gap.join((first.text_with_header, *(part.text for part in parts[1:])))
+        texts.append("\n".join((*filter(None, lines), text, *notes)))
+    return texts
 
 
 def build_corpus(documents: Sequence[Document], chunk_words: int = 300) -> Corpus:

@@ -81,9 +81,9 @@ class Document:
 
     path: path as the user gave it ("-" for stdin). name: its name in citations ("stdin" for "-"). sha256: SHA-256 of the file's
     bytes. language: ISO 639-1, as "en"; "" if unknown. n_chars: length of the text. content: returns the text, pages and
-    sections. text_sha256: SHA-256 of the text in UTF-8. label: the file's name as models read it above each passage, and
-    name_terms: the terms of it that each chunk holds next to its own; both empty where a file is read alone. The other fields are
-    those of `Extracted`.
+    sections. text_sha256: SHA-256 of the text in UTF-8. label: the file's name as models read it above its passages; "" for
+    a file alone. name_terms: the terms of its name, and of those of its folders; of several files, each chunk holds them. The
+    other fields are those of `Extracted`.
     """
 
     path: str

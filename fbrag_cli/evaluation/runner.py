@@ -158,7 +158,9 @@ def _row(example: Example, configuration: Configuration, trace: Trace) -> dict[s
     seconds["total"] = sum(taken for name, taken in seconds.items() if name not in _AFTER)
     if (first := _first_token(trace)) is not None:
         seconds["first_token"] = first
-    copied = [trace.corpus.chunks[position] for position in trace.selection.duplicate_of]  # duplicates of the text that was read
+    chunks = trace.corpus.chunks
+    copies = trace.selection.duplicate_of.items()
+    copied = [chunks[copy] for copy, first in copies if chunks[copy].words == chunks[first].words]  # of the text that was read
     spans = [(excerpt.start, excerpt.end) for excerpt in trace.context] + [(chunk.start, chunk.end) for chunk in copied]
     text = trace.corpus.documents[0].text
     recall = metrics.evidence_recall(example.evidence, spans, text)

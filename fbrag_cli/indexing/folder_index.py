@@ -48,8 +48,10 @@ def folder_index_key(members: Sequence[FolderFile]) -> str:
 def index_of(entry: IndexedFile, chunk_words: int) -> tuple[Corpus, BM25]:
     """Return the corpus and index of one file. It needs no folder index: its own counts are the index."""
     spans = np.insert(entry.spans, 0, 0, axis=1)
-    corpus = Corpus((entry.document,), spans, chunk_words, fingerprint_of([entry.document], chunk_words))
-    return corpus, BM25(entry.counts)
+    (name,) = names_of([entry.document.path])
+    document = replace(entry.document, name_terms=tuple(_terms_of(name.words, entry.document.language)))
+    corpus = Corpus((document,), spans, chunk_words, fingerprint_of([document], chunk_words))
+    return corpus, BM25(entry.counts, named=document.name_terms)
 
 
 def make_folder_index(members: Sequence[FolderFile], chunk_words: int, store: IndexStore, report: Report) -> None:
@@ -86,7 +88,8 @@ def load_folder_index(
             for (own, described), path in zip(meta["documents"], paths, strict=True)
         )
         corpus = Corpus(documents, held["spans"], meta["chunk_words"], meta["fingerprint"])
-        return [own for own, _ in meta["documents"]], corpus, BM25(counts_from(meta, held), held["idf"])
+        named = documents[0].name_terms if len(documents) == 1 else ()
+        return [own for own, _ in meta["documents"]], corpus, BM25(counts_from(meta, held), held["idf"], named)
 
     if (found := store.restore("corpora", key, index)) is None:
         return None
@@ -102,15 +105,14 @@ def load_folder_index(
 class _Merged:
     """What the first round finds out about all entries.
 
-    starts: as in `TermCounts`. positions: int32, for each entry the positions of its terms in the vocabulary. frequencies: int64,
-    in how many chunks each term occurs, or of one that is in no text, how many have it from their file's name. count_type: the
-    smallest type that can hold every count.
+    starts, beside: as in `TermCounts`. positions: int32, for each entry the positions of its terms in the vocabulary. count_type:
+    the smallest type that can hold every count.
     """
 
     vocabulary: Vocabulary
     starts: NDArray[np.int64]
     positions: list[NDArray[np.int32]]
-    frequencies: NDArray[np.int64]
+    beside: NDArray[np.unsignedinteger]
     documents: list[Document]
     n_chunks: int
     count_type: np.dtype[Any]
@@ -120,19 +122,19 @@ def _merge_vocabularies(members: Sequence[FolderFile], store: IndexStore, report
     """Do the first round: make one vocabulary, and count in how many chunks each term is."""
     numbers: dict[bytes, int] = {}  # of the terms, as they come
     numbered: list[NDArray[np.int32]] = []
-    frequencies = np.zeros((2, 1 << 16), np.int64)  # of the texts, and with the names
+    frequencies = np.zeros((2, 1 << 16), np.int64)  # of all terms of a chunk, and of those that are beside its text
     documents: list[Document] = []
     n_chunks, count_type = 0, np.dtype(np.uint8)
     names = names_of([member.path for member in members])
     for i, (member, name) in enumerate(zip(members, names, strict=True)):
         entry = member.load(store)
         name_terms = tuple(_terms_of(name.words, entry.document.language))
-        counts = entry.counts.with_terms(name_terms)
+        counts = entry.counts.with_terms(name_terms if name.label else ())
         numbered.append(np.array([numbers.setdefault(term, len(numbers)) for term in counts.vocabulary], np.int32))
         while frequencies.shape[1] < len(numbers):
             frequencies = np.hstack((frequencies, np.zeros_like(frequencies)))
-        frequencies[0, [numbers[term] for term in entry.counts.vocabulary]] += entry.counts.document_frequencies()
-        frequencies[1, numbered[i]] += counts.document_frequencies()
+        frequencies[0, numbered[i]] += np.diff(counts.starts)
+        frequencies[1, numbered[i]] += counts.beside
         # One text at a time is in memory.
         documents.append(replace(entry.document, content=partial(Content, ""), label=name.label, name_terms=name_terms))
         n_chunks += len(entry.spans)
@@ -142,12 +144,12 @@ def _merge_vocabularies(members: Sequence[FolderFile], store: IndexStore, report
     in_order = np.fromiter((numbers[term] for term in ordered), np.int32, len(ordered))
     position_of = np.empty_like(in_order)  # a term's number -> its position in the vocabulary
     position_of[in_order] = np.arange(len(ordered), dtype=np.int32)
-    in_texts, with_names = frequencies[:, in_order]
+    held, beside = frequencies[:, in_order]
     return _Merged(
         vocabulary=Vocabulary.of(ordered),
-        starts=np.concatenate(([0], with_names.cumsum())),
+        starts=np.concatenate(([0], held.cumsum())),
         positions=[position_of[own] for own in numbered],
-        frequencies=np.where(in_texts, in_texts, with_names),
+        beside=beside.astype(np.min_scalar_type(int(beside.max(initial=0)))),
         documents=documents,
         n_chunks=n_chunks,
         count_type=count_type,
@@ -157,7 +159,10 @@ def _merge_vocabularies(members: Sequence[FolderFile], store: IndexStore, report
 def _terms_of(words: Sequence[str], language: str) -> Iterator[str]:
     """Yield the terms of the words of a file's name (`Name.words`)."""
     for word in words:
-        yield from [month_term(word[2:], language)] if word.startswith("--") else terms(word, (language,))
+        if word.startswith("--"):
+            yield word[2:] if "-" in word[2:] else month_term(word[2:], language)
+        else:
+            yield from terms(word, (language,))
 
 
 def _fill(
@@ -169,7 +174,8 @@ def _fill(
     free = merged.starts[:-1].copy()
     base = 0  # chunks so far
     for i, (own, entry) in enumerate(zip(merged.positions, entries, strict=True)):
-        counts, end = entry.counts.with_terms(merged.documents[i].name_terms), base + len(entry.spans)
+        document = merged.documents[i]
+        counts, end = entry.counts.with_terms(document.name_terms if document.label else ()), base + len(entry.spans)
         places = np.repeat(free[own] - counts.starts[:-1], np.diff(counts.starts)) + np.arange(len(counts.chunks))
         held["chunks"][places] = counts.chunks + np.int32(base)
         held["counts"][places] = counts.counts
@@ -178,8 +184,8 @@ def _fill(
         held["spans"][base:end, 0], held["spans"][base:end, 1:] = i, entry.spans
         base = end
         report(len(merged.positions) + i + 1, 2 * len(merged.positions))
-    # What a name adds to its chunks does not lower the worth of the word in the texts.
-    held["idf"][:] = idf_of(replace(counts_from(meta, held), starts=np.concatenate(([0], merged.frequencies.cumsum()))))
+    held["beside"][:] = merged.beside
+    held["idf"][:] = idf_of(counts_from(meta, held))
 
 
 def _layout(merged: _Merged) -> arrays.Layout:
@@ -192,5 +198,6 @@ def _layout(merged: _Merged) -> arrays.Layout:
         "chunks": (np.int32, (n_postings,)),
         "counts": (merged.count_type, (n_postings,)),
         "lengths": (np.int32, (merged.n_chunks,)),
+        "beside": (merged.beside.dtype, (n_terms,)),
         "idf": (np.float64, (n_terms,)),
     }

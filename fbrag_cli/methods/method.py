@@ -17,7 +17,7 @@ from string import ascii_uppercase
 from typing import Any, ClassVar, Literal, NoReturn, Protocol, TypeVar
 
 from fbrag_cli.cancellation import Cancellation
-from fbrag_cli.corpus import Corpus
+from fbrag_cli.corpus import Corpus, texts_for
 from fbrag_cli.generation.generator import CallOptions, Generation, Generations, Generator, Message, Sampling, Scorer
 from fbrag_cli.methods.prompts import Templates, answer_messages, support_messages
 from fbrag_cli.progress import Event, Progress, Stopwatch, stage
@@ -153,8 +153,7 @@ class Method(ABC):
     def passages(self, trace: Trace) -> list[str]:
         """Return the texts of the context, as the prompts take them: one for each chunk, with "…" if it is not read on."""
         by_chunk = groupby(trace.context, key=lambda passage: passage.position)
-        asked = trace.query.text
-        return [_GAP.join((next(passages).text_for(asked), *(passage.text for passage in passages))) for _, passages in by_chunk]
+        return texts_for(trace.query.text, ([*passages] for _, passages in by_chunk), _GAP)
 
     def messages(self, trace: Trace) -> tuple[Message, ...]:
         """Return the prompt of Stage III, as `explain --show-prompt` prints it."""

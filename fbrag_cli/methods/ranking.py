@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -28,6 +29,10 @@ SELECT = "chunks for the large model"
 _NEAREST = 3  # chunks that a listener learns of at once
 _MOST_OTHERS = 100  # chunks of other text with the same score, after which no copy is looked for: reading them takes time
 _MOST_AT_PLACE = 3  # chunks of a place that a question names, which are read next to the best
+_MOST_NEAR, _ALIKE = (
+    100,
+    0.9,
+)  # best chunks among which near copies are looked for; the share of the terms that these have in common
 _SAME = 1e-5  # the relative difference up to which two scores count as equal: copies may differ by rounding
 
 
@@ -41,39 +46,71 @@ def whole_chunks(corpus: Corpus, positions: Iterable[int]) -> tuple[Passage, ...
     return tuple(corpus.chunks[position] for position in positions)
 
 
-def top_unique_chunks(corpus: Corpus, scores: NDArray[np.float32], n: int) -> dict[int, tuple[int, ...]]:
+def top_unique_chunks(
+    corpus: Corpus, scores: NDArray[np.float32], n: int, question: str | None = None
+) -> dict[int, tuple[int, ...]]:
     """Return the positions of the `n` best chunks of different text, best first, each with the positions of its copies.
 
     scores: (n_chunks,). Copies are chunks of the same words, whatever white space is between them, in one file or in several.
     They have the same score, so only chunks that score no lower than the last selected one are compared; where that one scores
     nothing, the search ends with it. Files whose names count give copies other scores: there chunks of as many words as a
-    selected one are compared too.
+    selected one are compared too. question: if given, near copies of a better chunk count as copies of it (`_is_near_copy`).
     """
     import numpy as np
 
     from fbrag_cli.retrieval.ranking import best
 
     found: dict[str, list[int]] = {}
-    last, strangers = 0.0, 0
-    for position in best(scores, None):
+    last, strangers, folded = 0.0, 0, False
+    for rank, position in enumerate(best(scores, None)):
         score = float(scores[position])
         full = len(found) == n
-        if full and (last == 0 or score < last - _SAME * abs(last) or strangers == _MOST_OTHERS):
+        near = question is not None and score > 0 and rank < _MOST_NEAR and (not full or folded)
+        if full and (last == 0 or score < last - _SAME * abs(last) or strangers == _MOST_OTHERS) and not near:
             break
-        text = _words(corpus, position)
+        chunk = corpus.chunks[position]
+        text = chunk.words
+        if near and text not in found:
+            above = (corpus.chunks[first] for first, *_ in found.values())
+            text = next((each.words for each in above if _is_near_copy(chunk, each, question or "")), text)
+            folded = folded or text in found
         if text in found:
             found[text].append(position)
         elif not full:
             found[text], last = [position], score
         else:
             strangers += 1
-    if last > 0 and any(document.name_terms for document in corpus.documents):
+    if last > 0 and any(document.label for document in corpus.documents):
         n_words = corpus.spans[:, 3]
         known = [position for copies in found.values() for position in copies]
         lower = (scores > 0) & (scores < last) & np.isin(n_words, n_words[known])
         for position in best(np.where(lower, scores, 0), min(_MOST_OTHERS, int(lower.sum()))):
-            found.get(_words(corpus, position), []).append(position)
-    return {first: tuple(sorted({*copies})) for first, *copies in found.values()}
+            found.get(corpus.chunks[position].words, []).append(position)
+    return {first: tuple(sorted({*copies} - {first})) for first, *copies in found.values()}
+
+
+def _is_near_copy(chunk: Passage, above: Passage, question: str) -> bool:
+    """Return whether nearly all terms of two chunks are the same, and whether the better one has each term of the question, each
+    name and each number that the other has outside its headings."""
+    from fbrag_cli.retrieval.term_counts import counted
+    from fbrag_cli.text.term_forms import further_terms
+    from fbrag_cli.text.word_forms import is_name
+    from fbrag_cli.text.words import terms
+
+    if not _ALIKE * chunk.n_words <= above.n_words <= chunk.n_words / _ALIKE:
+        return False
+    words, others = {*chunk.text.split()}, {*above.text.split()}
+    if len(words & others) < (2 * _ALIKE - 1) * len(words):
+        return False
+    language = (chunk.document.language,)
+    (own, further), (theirs, beside) = counted(chunk), counted(above)
+    if (own & theirs).total() < _ALIKE * max(own.total(), theirs.total()):
+        return False
+    asked = {*terms(question, language), *further_terms(question, language)}
+    held = {*own, *further, *chunk.document.name_terms}
+    headings = {word for each in chunk.document.sections if chunk.start <= each.start < chunk.end for word in each.title.split()}
+    named = {*terms(" ".join(word for word in words - headings if any(map(is_name, re.findall(r"\w+", word)))), language)}
+    return (asked & held) | named <= {*theirs, *beside, *above.document.name_terms}
 
 
 def at_named_place(question: str, corpus: Corpus, scores: NDArray[np.float32]) -> list[int]:
@@ -97,10 +134,6 @@ def at_named_place(question: str, corpus: Corpus, scores: NDArray[np.float32]) -
     return sorted(found, key=lambda position: (-scores[position], position))[:_MOST_AT_PLACE]
 
 
-def _words(corpus: Corpus, position: int) -> str:
-    return " ".join(corpus.chunks[position].text.split())
-
-
 def backward_scores(question: str, tools: Tools) -> NDArray[np.float32]:
     """Return S_B, float32 (n_chunks,). The listener receives the positions of the best chunks, before any model is loaded."""
     from fbrag_cli.retrieval.ranking import best
@@ -117,10 +150,10 @@ def language_warning(part: str, languages: Sequence[str], chunks: Iterable[Passa
     return (f"{part} was trained on {', '.join(languages)}, not on {', '.join(strange)}",) if strange else ()
 
 
-def matching(corpus: Corpus, scores: NDArray[np.float32], n: int) -> dict[int, tuple[int, ...]]:
+def matching(corpus: Corpus, scores: NDArray[np.float32], n: int, question: str | None = None) -> dict[int, tuple[int, ...]]:
     """Return what `top_unique_chunks` returns, without chunks of score 0: of a document with more than `n` chunks, unless all
     score 0."""
-    found = top_unique_chunks(corpus, scores, n)
+    found = top_unique_chunks(corpus, scores, n, question)
     scoring = {position: copies for position, copies in found.items() if scores[position]}
     return scoring if scoring and n < len(scores) else found
 
@@ -177,12 +210,12 @@ class ChunkMethod(Method):
     def with_more(self, more: int) -> Method | None:
         return replace(self, more=self.more + more)
 
-    def best(self, corpus: Corpus, scores: Array) -> dict[int, tuple[int, ...]]:
+    def best(self, corpus: Corpus, scores: Array, question: str) -> dict[int, tuple[int, ...]]:
         """Return the positions of the chunks that `select_by_question` selects, best first, each with those of its copies.
 
         scores: float32 (n_chunks,).
         """
-        return top_unique_chunks(corpus, scores, self.n_selected)
+        return top_unique_chunks(corpus, scores, self.n_selected, question)
 
     def combined(self, question: str, backward: Array, tools: Tools) -> Array:
         """Return float32 (n_chunks,): the scores that rank the chunks in `select_by_question`."""
@@ -193,7 +226,7 @@ class ChunkMethod(Method):
         with stage("recall") as watch:
             backward = backward_scores(query.text, tools)
             combined = self.combined(query.text, backward, tools)
-            best = self.best(tools.corpus, combined)
+            best = self.best(tools.corpus, combined, query.text)
             known = {position for first, copies in best.items() for position in (first, *copies)}
             best |= {each: () for each in at_named_place(query.text, tools.corpus, backward) if each not in known}
         return replace(

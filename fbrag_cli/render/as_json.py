@@ -15,7 +15,7 @@ from fbrag_cli.generation.build import versions
 from fbrag_cli.methods.registry import METHODS
 from fbrag_cli.progress import LABELS, Event
 from fbrag_cli.render.answer import Answer, answer_of
-from fbrag_cli.render.passages import duplicates, read_of
+from fbrag_cli.render.passages import duplicates, near_copies, read_of
 from fbrag_cli.render.tables import chunk_table, own_tables, records
 from fbrag_cli.retrieval.ranking import ranks
 from fbrag_cli.trace import Scores, Stage, Trace
@@ -110,8 +110,9 @@ def sources(trace: Trace, answer: Answer) -> list[dict[str, Any]]:
     """Return what the large model reads of the selected chunks: each whole, or a source for each part of it.
 
     id: its number in citations, as of `Source`, in whose order the sources are; null before the answer. rank: among the
-    sources, best first. duplicates: the places of the same text in other chunks. sentence: the place of the sentence that shows
-    the answer best; null if there is none. highlights: (start, end) of words, in characters of the document.
+    sources, best first. duplicates: the places of the same text in other chunks. near_copies: those of nearly the same text.
+    sentence: the place of the sentence that shows the answer best; null if there is none. highlights: (start, end) of words, in
+    characters of the document.
     """
     own = _beside(trace)
     return [
@@ -122,6 +123,7 @@ def sources(trace: Trace, answer: Answer) -> list[dict[str, Any]]:
             **_scores(trace, source.passage.position),
             **own.get(source.passage.position, {}),
             "duplicates": [place_of(copy) for copy in duplicates(trace, source.passage)],
+            "near_copies": [place_of(copy) for copy in near_copies(trace, source.passage)],
             "text": source.passage.text,
             "sentence": source.sentence and _sentence(source.sentence),
             "highlights": [list(span) for span in source.marks],

@@ -83,7 +83,7 @@ def table(
     for position, line in zip(shown, lines, strict=True):
         yield _painted(line, BOLD if position in selected else DIM, colored)
     ranks_by = "the question, and by the forward samples" if trace.samples and not own else "the question"
-    equal = "; = duplicate of a selected chunk" if copies else ""
+    equal = "; = copy, or near copy, of a selected chunk" if copies else ""
     yield from wrap_lines(f"* selected{equal}. #: rank by {ranks_by}.", columns)
 
 
@@ -185,7 +185,9 @@ def found(trace: Trace, held: Mapping[int, set[bool]], columns: int | None = Non
         if partly and position in selected:
             fate += ", read in part" if len(is_read) == 2 else ", read" if True in is_read else ", not read"
         if position in copies:
-            fate = f"duplicate of the selected chunk {copies[position] + 1}"
+            chunks = trace.corpus.chunks
+            near = "" if chunks[position].words == chunks[copies[position]].words else "near "
+            fate = f"{near}duplicate of the selected chunk {copies[position] + 1}"
         if position in retrieved:
             fate += ", retrieved"
         by_samples = f", samples #{forward[position]}" if trace.samples else ""

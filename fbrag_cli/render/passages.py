@@ -85,17 +85,30 @@ def duplicates(trace: Trace, source: Passage) -> Iterator[Passage]:
     before = len(_INK.findall(chunk.document.text, chunk.start, source.start))
     length = len(_INK.findall(source.text))
     for position in trace.selection.duplicates.get(source.position, ()):
-        copy = trace.corpus.chunks[position]  # of the same words, with other white space between them
+        copy = trace.corpus.chunks[position]
+        if copy.words != chunk.words:  # a near copy
+            continue
         ink = [found.start() for found in _INK.finditer(copy.document.text, copy.start, copy.end)]
         yield copy.part(ink[before], ink[before + length - 1] + 1)
 
 
+def near_copies(trace: Trace, source: Passage) -> list[Passage]:
+    """Return the chunks that say nearly the same as that of a source, and are not read."""
+    chunks = trace.corpus.chunks
+    words = chunks[source.position].words
+    copies = (chunks[position] for position in trace.selection.duplicates.get(source.position, ()))
+    return [copy for copy in copies if copy.words != words]
+
+
 def also_in(trace: Trace, source: Passage) -> str:
-    """Return where the text of a source is repeated, to follow its place: `, repeated at b.txt:1-9`; "" if it is not."""
+    """Return where the text of a source is repeated, to follow its place, as `, repeated at b.txt:1-9, and 6 near copies`; "" if
+    it is not."""
+    near = near_copies(trace, source)
     named = [place(copy) for copy in islice(duplicates(trace, source), _COPIES)]
-    if (more := len(trace.selection.duplicates.get(source.position, ())) - _COPIES) > 0:
+    if (more := len(trace.selection.duplicates.get(source.position, ())) - len(near) - _COPIES) > 0:
         named.append(plural(more, "other place"))
-    return f", repeated at {', '.join(named)}" if named else ""
+    told = f", repeated at {', '.join(named)}" if named else ""
+    return f"{told}, and {len(near):,} near {'copy' if len(near) == 1 else 'copies'}" if near else told
 
 
 def in_part(trace: Trace) -> bool:

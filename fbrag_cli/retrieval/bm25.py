@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache, partial
 
 import numpy as np
@@ -18,8 +18,9 @@ from rank_bm25 import BM25Okapi
 
 from fbrag_cli.corpus import Corpus, Passage
 from fbrag_cli.retrieval.ranking import best
-from fbrag_cli.retrieval.term_counts import TermCounts, count_terms
+from fbrag_cli.retrieval.term_counts import TermCounts, count_terms, counted
 from fbrag_cli.text.languages import asking_words, detect, foreign_language
+from fbrag_cli.text.term_forms import further_spans, further_terms
 from fbrag_cli.text.word_forms import are_alike, beginning, word_terms
 from fbrag_cli.text.words import month_term, term_of, terms
 
@@ -41,8 +42,10 @@ class BM25:
     name = "bm25"
     key = f"bm25 {K1} {B} {EPSILON} positive"
 
-    def __init__(self, counts: TermCounts, idf: NDArray[np.float64] | None = None) -> None:
-        """idf: float64 (n_terms,), the value of `idf_of` if it was computed before."""
+    def __init__(self, counts: TermCounts, idf: NDArray[np.float64] | None = None, named: Collection[str] = ()) -> None:
+        """idf: float64 (n_terms,), the value of `idf_of` if it was computed before. named: the terms of the name of the only
+        file, which all chunks hold alike: they let a question match, and order nothing."""
+        self._named = frozenset(named)
         self._counts = counts
         self._idf = idf_of(counts) if idf is None else idf
         self._norms = _norms(counts.lengths.astype(np.float64))  # (n_chunks,)
@@ -59,6 +62,8 @@ class BM25:
         for term, count in self._terms_of(text).items():
             chunks, weights = self._column(term)
             totals[chunks] += count * weights
+        if self._named and not totals.any() and self._named & self._terms_of(text).keys():
+            totals += 1
         return totals
 
     def excerpt_scores(self, texts: Sequence[str], excerpts: Sequence[Passage]) -> NDArray[np.float32]:
@@ -67,8 +72,9 @@ class BM25:
 
         The terms of the excerpts are counted from their texts, so a few hundred excerpts take milliseconds.
         """
-        counts = [_counted(each) for each in excerpts]
-        norms = _norms(np.array([each.total() for each in counts], np.float64))
+        found = [counted(each) for each in excerpts]
+        norms = _norms(np.array([own.total() for own, _ in found], np.float64))
+        counts = [_with_names(each, *held) for each, held in zip(excerpts, found, strict=True)]
         totals = np.zeros((len(texts), len(excerpts)))
         for row, text in zip(totals, texts, strict=True):
             for term, weight in self._weights_of(self._terms_of(text)).items():
@@ -129,7 +135,7 @@ class BM25:
 
         The terms of the chunks are counted from their texts, so a few dozen of them take milliseconds.
         """
-        counts = [_counted(each) for each in chunks]
+        counts = [_with_names(each, *counted(each)) for each in chunks]
         idf = self._weights_of(dict.fromkeys((term for each in counts for term in each), 1))
         tf = np.array([[each[term] for term in idf] for each in counts], np.float64).reshape(len(chunks), len(idf))
         norms = self._norms[[each.position for each in chunks], np.newaxis]
@@ -162,10 +168,15 @@ class BM25:
 
         def has(term: str) -> bool:
             """Return whether a chunk holds a term, or another form of its word."""
-            return known.find(term) is not None or any(are_alike(term, other) for other in known.starting(beginning(term)))
+            return (
+                term in self._named
+                or known.find(term) is not None
+                or any(are_alike(term, other) for other in known.starting(beginning(term)))
+            )
 
-        lacked = {}
-        for start, end, held in word_terms(text, languages):
+        lacked, further = {}, [*further_spans(text, languages)]
+        for start, end, own in word_terms(text, languages):
+            held = own.union(term for first, last, term in further if first < end and start < last)
             word = text[start:end]
             if word.casefold() not in asking and all(term_of(word, each) for each in languages):
                 lacked[word] = not any(map(has, held))
@@ -182,15 +193,15 @@ class BM25:
         spoken = foreign_language(text, languages)
         if not spoken and len(languages) > 1:
             spoken = detect(text)
-        counts = Counter(terms(text, languages, spoken))
+        counts = Counter((*terms(text, languages, spoken), *further_terms(text, languages, spoken)))
         if "en" in languages and _MAY.search(text):
             counts[month_term("05", "en")] += 1
         return counts
 
 
-def _counted(passage: Passage) -> Counter[str]:
-    """Return the terms of a passage with their counts, with those of its file's name."""
-    return Counter((*terms(passage.indexed_text, (passage.document.language,)), *passage.document.name_terms))
+def _with_names(passage: Passage, own: Counter[str], further: Counter[str]) -> Counter[str]:
+    """Return all terms of a passage with their counts, with those of its file's name."""
+    return own + further + Counter(passage.document.name_terms if passage.document.label else ())
 
 
 def _column(
@@ -223,18 +234,22 @@ def idf_of(counts: TermCounts) -> NDArray[np.float64]:
     form with 1 added counts, log(1 + (N - df + 0.5) / (df + 0.5)), which falls with df and stays positive. Beyond the papers:
     tests/benchmarks/README.md, "Folders of forms".
     """
-    if not len(counts.vocabulary):
-        return np.zeros(0)
-    okapi = _Okapi(counts, k1=K1, b=B, epsilon=EPSILON)
-    if okapi.average_idf > 0:
-        return np.fromiter(okapi.idf.values(), np.float64, len(okapi.idf))
-    df = counts.document_frequencies()
-    return np.log1p((len(counts.lengths) - df + 0.5) / (df + 0.5))
+    n, df, held = len(counts.lengths), counts.document_frequencies(), np.diff(counts.starts)
+    if not df.any():
+        return np.ones(len(held))
+    okapi = _Okapi(n, {term: frequency for term, frequency in enumerate(df.tolist()) if frequency})
+    if okapi.average_idf <= 0:
+        df = np.where(df, df, held)
+        return np.log1p((n - df + 0.5) / (df + 0.5))
+    # A further term of no text does not count in the mean. A term of exactly half of the chunks has the floor, too.
+    idf = np.log(n - held + 0.5) - np.log(held + 0.5)
+    idf[[*okapi.idf]] = [*okapi.idf.values()]
+    return np.where(idf > 0, idf, EPSILON * okapi.average_idf)
 
 
 class _Okapi(BM25Okapi):  # type: ignore[misc]
-    """rank-bm25 without its counting: it takes document frequencies instead of the chunks' terms."""
+    """rank-bm25 over terms that are counted already. average_idf: the mean idf. idf: of each term."""
 
-    def _initialize(self, counts: TermCounts) -> dict[int, int]:
-        self.corpus_size = len(counts.lengths)
-        return dict(enumerate(counts.document_frequencies().tolist()))
+    def __init__(self, n_chunks: int, frequencies: dict[int, int]) -> None:
+        self.corpus_size, self.epsilon, self.idf = n_chunks, EPSILON, dict[int, float]()
+        self._calc_idf(frequencies)

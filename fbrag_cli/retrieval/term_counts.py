@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fbrag_cli.corpus import Corpus
+from fbrag_cli.corpus import Corpus, Passage
+from fbrag_cli.documents.document import Document
+from fbrag_cli.surroundings import head_of, headings_of, names_in, notes_of
+from fbrag_cli.text.term_forms import further_terms
 from fbrag_cli.text.words import terms
 
 
@@ -68,6 +71,7 @@ class TermCounts:
 
     starts: int64 (n_terms + 1,). The chunks that hold term t are `chunks[starts[t]:starts[t + 1]]` (int32, ascending); `counts`
     (unsigned), aligned with them, is how often each holds it. lengths: int32 (n_chunks,), the number of terms of each chunk.
+    beside: unsigned (n_terms,), in how many of its chunks a term is not in the text, but only one of its further terms.
     languages: those in which a text is read to be counted like these chunks.
     """
 
@@ -76,11 +80,12 @@ class TermCounts:
     chunks: NDArray[np.int32]
     counts: NDArray[np.unsignedinteger]
     lengths: NDArray[np.int32]
+    beside: NDArray[np.unsignedinteger]
     languages: tuple[str, ...]
 
     def document_frequencies(self) -> NDArray[np.int64]:
-        """Return (n_terms,): the number of chunks in which each term occurs."""
-        return np.diff(self.starts)
+        """Return (n_terms,): the number of chunks in whose texts each term occurs; 0 for one that is only a further term."""
+        return np.asarray(np.diff(self.starts) - self.beside)
 
     def with_terms(self, added: Sequence[str]) -> TermCounts:
         """Return the counts with each of these terms once more in each chunk. The lengths are still those of the texts."""
@@ -89,17 +94,55 @@ class TermCounts:
         every = np.arange(len(self.lengths), dtype=np.int32)
         spans = map(slice, self.starts[:-1], self.starts[1:])
         columns = {term: (self.chunks[own], self.counts[own]) for term, own in zip(self.vocabulary, spans, strict=True)}
+        beside = dict(zip(columns, self.beside.tolist(), strict=True))
         most = np.result_type(self.counts.dtype, np.min_scalar_type(int(self.counts.max(initial=0)) + 1))
         for term in {term.encode("utf-8", "surrogatepass") for term in added}:
+            chunks, counts = columns.get(term, (every[:0], self.counts[:0]))
             own = np.ones(len(every), most)
-            if term in columns:
-                chunks, counts = columns[term]
-                own[chunks] += counts
+            own[chunks] += counts
             columns[term] = every, own
+            beside[term] = beside.get(term, 0) + len(every) - len(chunks)
         ordered = sorted(columns)
         starts = np.cumsum([0, *(len(columns[term][0]) for term in ordered)], dtype=np.int64)
         chunks, counts = (np.concatenate([columns[term][i] for term in ordered]) for i in (0, 1))
-        return TermCounts(Vocabulary.of(ordered), starts, chunks, counts, self.lengths, self.languages)
+        besides = _smallest([beside[term] for term in ordered])
+        return TermCounts(Vocabulary.of(ordered), starts, chunks, counts, self.lengths, besides, self.languages)
+
+
+#: By one term of letters or of the words for which they are used: all of its terms, and those of the other.
+_Names = Mapping[str, Sequence[tuple[frozenset[str], frozenset[str]]]]
+
+
+def counted(passage: Passage) -> tuple[Counter[str], Counter[str]]:
+    """Return the terms of a passage's text with their counts, and its further terms: other forms of its words, and what is around
+    it in its document."""
+    return _counted(passage.document, passage.start, passage.end, passage.indexed_text, _names(passage.document))
+
+
+def _counted(document: Document, start: int, end: int, text: str, names: _Names) -> tuple[Counter[str], Counter[str]]:
+    language = (document.language,)
+    own, further = Counter(terms(text, language)), Counter(further_terms(text, language))
+    for around in filter(None, (head_of(document, start), *headings_of(document, start, end), *notes_of(document, start, end))):
+        further.update((*terms(around, language), *further_terms(around, language)))
+    for term in names.keys() & own.keys():
+        for held, other in names[term]:
+            if held <= own.keys():
+                further.update(other)
+    return own, further
+
+
+def _names(document: Document) -> _Names:
+    found = defaultdict[str, list[tuple[frozenset[str], frozenset[str]]]](list)
+    for names in names_in(document):
+        short, long = (frozenset(terms(name, (document.language,))) for name in names)
+        for held, other in ((short, long), (long, short)) if short and long else ():
+            found[max(held, key=len)].append((held, other))
+    return found
+
+
+def _smallest(values: Sequence[int]) -> NDArray[np.unsignedinteger]:
+    """Return an array of the smallest unsigned type that holds the values."""
+    return np.array(values, np.min_scalar_type(max(values, default=0)))
 
 
 def count_terms(corpus: Corpus) -> TermCounts:
@@ -109,17 +152,19 @@ def count_terms(corpus: Corpus) -> TermCounts:
     counts: list[int] = []
     n_distinct: list[int] = []  # terms a chunk
     lengths: list[int] = []
-    texts = (
-        (text, document.language)
-        for i, document in enumerate(corpus.documents)
-        for text in corpus.texts_of(i, corpus.chunks_of(i), indexed=True)
-    )
-    for text, language in texts:
-        counted = Counter(terms(text, (language,)))
-        term_numbers += [numbers.setdefault(term, len(numbers)) for term in counted]
-        counts += counted.values()
-        n_distinct.append(len(counted))
-        lengths.append(counted.total())
+    beside = Counter[int]()  # by the number of the term
+    for i, document in enumerate(corpus.documents):
+        names, chunks = _names(document), corpus.chunks_of(i)
+        places = corpus.spans[chunks.start : chunks.stop, 1:3].tolist()
+        for (start, end), text in zip(places, corpus.texts_of(i, chunks, indexed=True), strict=True):
+            own, further = _counted(document, start, end, text, names)
+            held = own.copy()
+            held.update(further)
+            term_numbers += [numbers.setdefault(term, len(numbers)) for term in held]
+            beside.update(numbers[term] for term in further if term not in own)
+            counts += held.values()
+            n_distinct.append(len(held))
+            lengths.append(own.total())
 
     ordered = sorted((term.encode("utf-8", "surrogatepass"), number) for term, number in numbers.items())
     position_of = np.empty(len(numbers), np.int64)  # a term's number -> its position in the vocabulary
@@ -131,7 +176,8 @@ def count_terms(corpus: Corpus) -> TermCounts:
         Vocabulary.of([term for term, _ in ordered]),
         starts,
         np.repeat(np.arange(len(lengths), dtype=np.int32), n_distinct)[by_term],
-        np.array(counts, np.min_scalar_type(max(counts, default=0)))[by_term],
+        _smallest(counts)[by_term],
         np.array(lengths, np.int32),
+        _smallest([beside[number] for _, number in ordered]),
         corpus.languages,
     )

@@ -322,7 +322,7 @@ def _rank(job: Job, question: str, collection: Collection) -> None:
 
     corpus, retriever = collection.corpus, collection.retriever
     scores = retriever.scores(question)
-    found = [position for position in top_unique_chunks(corpus, scores, _NEAREST) if scores[position]]
+    found = [position for position in top_unique_chunks(corpus, scores, _NEAREST, question) if scores[position]]
     weights = {position: dict(retriever.term_scores(question, position)) for position in found}
     job.keyword_matches = KeywordMatches(corpus, scores, weights)
     job.hear(Event("recall", "keyword_matches", about=job.keyword_matches))

@@ -3,7 +3,8 @@
 Words are found by Unicode's default word boundaries (UAX #29). BM25 counts terms: a word in lower case and compatibility form,
 reduced to its stem by the Snowball stemmer of its language. Function words have no term. Scripts without spaces between words
 (Han, kana, Thai, Lao, Khmer, Myanmar) have a term for each two neighbouring characters, as in search engines. So have Korean
-words, whose endings would hide them otherwise. A month that a date has as a number also has the term of its name.
+words, whose endings would hide them otherwise. A traditional character counts as its simplified one. A month that a date has as
+a number also has the term of its name.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, lru_cache
 from itertools import chain, islice, pairwise
 from operator import add, itemgetter
+from pathlib import Path
 from unicodedata import digit, is_normalized, normalize
 
 import regex
@@ -143,6 +145,11 @@ def term_of(word: str, language: str = "en") -> str:
         return folded.replace(".", "")
     kept = [part for part in folded.split("'") if part and part not in stops]
     return _stemmer(language)("'".join(kept)) if kept else ""
+
+
+def words_of(text: str) -> list[str]:
+    """Return the words of `text` that have a term each, in order, without those in scripts without spaces."""
+    return [text[start:end] for start, end, kind in _words(text) if kind == "word"]
 
 
 def word_spans(text: str) -> Iterator[tuple[int, int]]:
@@ -280,6 +287,7 @@ class _Terms(dict[str, tuple[str, ...]]):
         return tuple(dict.fromkeys(term for language in self._languages if (term := term_of(word, language))))
 
 
+@lru_cache(maxsize=1 << 10)
 def month_term(month: str, language: str) -> str:
     """Return the term of the name of a month, by its number: "05"; that of the number alone for a language without names.
 
@@ -316,6 +324,7 @@ def _words(text: str) -> Iterator[tuple[int, int, str]]:
 
 def _pairs(run: str) -> list[str]:
     """Return a term for each two adjacent clusters of `run`, or the only cluster."""
+    run = run.translate(_simplified())
     if not is_normalized("NFKC", run) or _MARKED.search(run):
         return [term for _, _, term in _pair_spans(run)]
     return list(map(add, run, run[1:])) if len(run) > 1 else [run]
@@ -323,12 +332,19 @@ def _pairs(run: str) -> list[str]:
 
 def _pair_spans(run: str) -> Iterator[tuple[int, int, str]]:
     """Yield (start, end, term) for each term of `_pairs(run)`."""
-    folded = ((*found.span(), _folded(found.group(), "")) for found in _CLUSTER.finditer(run))
+    folded = ((*found.span(), _folded(found.group(), "")) for found in _CLUSTER.finditer(run.translate(_simplified())))
     clusters = [cluster for cluster in folded if cluster[2]]
     if len(clusters) == 1:
         yield clusters[0]
     for (start, _, one), (_, end, other) in pairwise(clusters):
         yield start, end, one + other
+
+
+@cache
+def _simplified() -> dict[int, int]:
+    """Return the simplified character of each traditional one that has one (OpenCC's TSCharacters, Apache License 2.0)."""
+    traditional, simplified = Path(__file__).with_name("simplified.txt").read_text(encoding="utf-8").splitlines()
+    return dict(zip(map(ord, traditional), map(ord, simplified), strict=True))
 
 
 def _folded(word: str, language: str) -> str:

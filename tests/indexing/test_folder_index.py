@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fbrag_cli.corpus import Corpus
+from fbrag_cli.corpus import Corpus, texts_for
 from fbrag_cli.documents.document import Content
 from fbrag_cli.documents.source import read_source
 from fbrag_cli.indexing.collect import collect_one
@@ -131,7 +131,7 @@ def test_the_name_of_a_file_counts_in_each_of_its_chunks(tmp_path: Path) -> None
     assert retriever.missing_terms("What is Orla's phone?") == ()
     assert retriever.missing_terms("Who is Mira?") == ("Mira",)
     first = corpus.chunks[0]
-    assert first.text_for("Who?") == "People/Orla Finch.md\nPhone: 555-0142\nWorks at the tannery."
+    assert texts_for("Who?", [[first]]) == ["People/Orla Finch.md\nPhone: 555-0142\nWorks at the tannery."]
     assert first.text_with_header == first.text == NOTES["People/Orla Finch.md"]
     windows = [corpus.chunks[position] for position in range(3)]
     assert retriever.excerpt_scores(["Orla Finch"], windows)[0].argmax() == 0
@@ -200,5 +200,5 @@ def test_copies_are_known_whatever_their_files_are_called(tmp_path: Path) -> Non
 def test_a_folder_of_one_file_is_read_as_the_file(tmp_path: Path) -> None:
     corpus, _ = named(tmp_path, {"Orla Finch.md": NOTES["People/Orla Finch.md"]})
     alone = collect_one(str(tmp_path / "Orla Finch.md"), ReadSettings(300, language="en"), Cache(tmp_path), None, Listener())
-    assert corpus.chunks[0].text_for("Who?") == corpus.chunks[0].text
+    assert texts_for("Who?", [[corpus.chunks[0]]]) == [corpus.chunks[0].text]
     assert corpus.fingerprint == alone.corpus.fingerprint

@@ -32,6 +32,8 @@ def okapi(chunks: list[list[str]]) -> BM25Okapi:
     if theirs.average_idf <= 0:
         df = Counter(term for chunk in chunks for term in {*chunk})
         theirs.idf = {term: math.log(1 + (len(chunks) - n + 0.5) / (n + 0.5)) for term, n in df.items()}
+    floor = theirs.epsilon * theirs.average_idf
+    theirs.idf = {term: value or floor for term, value in theirs.idf.items()}  # an idf of exactly 0
     return theirs
 
 
@@ -125,14 +127,14 @@ def test_words_of_a_question_that_stand_in_no_chunk(text: str, language: str, qu
     assert BM25.of(build_corpus([found], 5)).missing_terms(question) == lacked
 
 
-def test_a_term_that_adds_nothing_is_not_listed() -> None:
-    """A term that is in half of the chunks has an idf of 0."""
+def test_a_term_of_half_of_the_chunks_counts() -> None:
+    """rank-bm25 gives it an idf of 0."""
     bm25 = BM25.of(
         corpus_of(
             "storm rope gale chart anchor ship captain lantern harbour chart keel mast sail deck hull log oar net bell buoy"
         )
     )
-    assert [term for term, _ in bm25.term_scores("storm chart", 0)] == ["storm"]
+    assert [term for term, _ in bm25.term_scores("storm chart", 0)] == ["storm", "chart"]
 
 
 def test_text_without_any_term_scores_nothing() -> None:

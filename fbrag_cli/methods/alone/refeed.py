@@ -49,7 +49,7 @@ class Refeed(ChunkMethod):
             forward = tools.retriever.scores(first.scored_text)
             combined = tools.retriever.scores(f"{query.text}\n{first.answer}")
             scores = Scores(backward, forward[None], forward, forward[None].argmax(axis=0), combined)
-            selected = self.best(tools.corpus, combined)
+            selected = self.best(tools.corpus, combined, query.text)
 
         return replace(
             Trace.start(query),

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from fbrag_cli.corpus import Passage
+from fbrag_cli.corpus import Passage, texts_for
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.generator import Generation, Sampling
 from fbrag_cli.methods.fb_rag.windows import best_windows, in_reading_order
@@ -144,14 +144,14 @@ class FBRag(ChunkMethod):
         # Stage I: the chunks that the question itself points to.
         with stage("recall") as recalling:
             backward = backward_scores(query.text, tools)  # S_B
-            recalled = top_unique_chunks(tools.corpus, backward, self.recall)
+            recalled = top_unique_chunks(tools.corpus, backward, self.recall, query.text)
             named = dict.fromkeys(unread(dict.fromkeys(at_named_place(query.text, tools.corpus, backward), ()), recalled), ())
             recalled |= named
             read = whole_chunks(tools.corpus, sorted(recalled))
 
         # Stage II: K samples of rationale and answer from these chunks, ...
         messages = forward_messages(
-            [passage.text_for(query.text) for passage in read],
+            texts_for(query.text, ([passage] for passage in read)),
             self.question_with_choices(query.text),
             self.templates,
             main_language(read),
@@ -166,7 +166,7 @@ class FBRag(ChunkMethod):
             if self._reads_windows(len(backward)):
                 selected = self._with_windows(query.text, recalled, samples, scores.combined, tools)
             else:
-                best = matching(tools.corpus, scores.combined, self.n_selected)
+                best = matching(tools.corpus, scores.combined, self.n_selected, query.text)
                 if self.continues:
                     selected = continued(tools.corpus, recalled, best, self.n_selected + len(named), self.select)
                 else:
@@ -212,7 +212,7 @@ class FBRag(ChunkMethod):
             return score(found[0], found[1:], self).combined
 
         n_around = max(_AROUND, _TIMES * self.max_words // tools.corpus.chunk_words)
-        best = matching(tools.corpus, scores, n_around * (1 + self.more) + len(recalled))
+        best = matching(tools.corpus, scores, n_around * (1 + self.more) + len(recalled), question)
         chunks = [tools.corpus.chunks[position] for position in unread(best, recalled)]
         context, taken = whole_chunks(tools.corpus, sorted(recalled)), list[Passage]()
         for portion in range(1, 2 + self.more):

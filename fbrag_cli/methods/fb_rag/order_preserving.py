@@ -43,9 +43,9 @@ class OrderPreserving(ChunkMethod):
         """Select the best chunks. Raises FbragError `usage` for a `window_weight` where the retriever is not bm25."""
         return self.select_by_question(query, tools)
 
-    def best(self, corpus: Corpus, scores: Array) -> dict[int, tuple[int, ...]]:
+    def best(self, corpus: Corpus, scores: Array, question: str) -> dict[int, tuple[int, ...]]:
         chosen = matching if self.window_weight else top_unique_chunks
-        return chosen(corpus, scores, self.n_selected)
+        return chosen(corpus, scores, self.n_selected, question)
 
     def combined(self, question: str, backward: Array, tools: Tools) -> Array:
         """Return the scores of the chunks, with the weighted score of the best window that touches each."""

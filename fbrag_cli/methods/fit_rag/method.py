@@ -115,7 +115,7 @@ class FitRag(Method):
         parts = self._parts(tools)
         with stage("recall") as recalling:
             backward = backward_scores(query.text, tools)
-            found = top_unique_chunks(tools.corpus, backward, max(self.candidates, self.select))
+            found = top_unique_chunks(tools.corpus, backward, max(self.candidates, self.select), query.text)
         elapsed = tools.timer()
         with stage("select", tools.progress):
             candidates = tuple(found)
