@@ -1,4 +1,4 @@
-"""What a passage is read with that stands elsewhere in its document: head of its mail, headings above it, notes, spelt-out names.
+"""What a passage is read with that is elsewhere in its document: head of its mail, headings above it, notes, spelt-out names.
 
 Their terms count as terms of the passage, and not in its length. Prompts have the head once for each mail, the headings once for
 each section, and a note behind the passage that has its mark.
@@ -37,7 +37,7 @@ _BEFORE = 160  # characters before letters in brackets, in which the long form i
 @dataclass(frozen=True, slots=True)
 class Around:
     """heads: (start, end) of the heads of mails. notes: for the place of each mark, (start, end) of its note. names: letters,
-    each with the words that they stand for."""
+    each with the words for which they are used."""
 
     heads: tuple[Span, ...] = ()
     notes: tuple[tuple[int, Span], ...] = ()
@@ -76,7 +76,7 @@ def notes_of(document: Document, start: int, end: int) -> list[str]:
 
 
 def names_in(document: Document) -> tuple[tuple[str, str], ...]:
-    """Return the letters that a document explains once, each with the words that they stand for."""
+    """Return the letters that a document explains once, each with the words for which they are used."""
     return around(document).names
 
 

@@ -91,8 +91,8 @@ def _explanation(trace: Trace, session: Session, options: ExplainOptions, column
 
     if options.chunk is not None:
         retriever = session.retriever(trace.query.collection, trace.retriever)
-        term_scores = retriever.term_scores if isinstance(retriever, BM25) else None
-        yield from explain_text.one_chunk(trace, options.chunk - 1, term_scores, columns)
+        matches = retriever.matches if isinstance(retriever, BM25) else None
+        yield from explain_text.one_chunk(trace, options.chunk - 1, matches, columns)
     elif options.show_prompt:
         for title, written in session.prompts(trace):
             yield from explain_text.prompt(written, title, columns)

@@ -106,7 +106,7 @@ def parts_of(entry: IndexedFile) -> Held:
         "languages": entry.counts.languages,
     }
     text = np.frombuffer(content.text.encode("utf-8", "surrogatepass"), np.uint8)
-    counts = {name: getattr(entry.counts, name) for name in ("starts", "chunks", "counts", "lengths", "beside")}
+    counts = {name: getattr(entry.counts, name) for name in ("starts", "chunks", "counts", "lengths", "added_df")}
     vocabulary = {"letters": entry.counts.vocabulary.letters, "ends": entry.counts.vocabulary.ends}
     return meta, {"text": text, "spans": entry.spans, **vocabulary, **counts}
 
@@ -151,5 +151,5 @@ def counts_from(meta: dict[str, Any], held: dict[str, NDArray[Any]]) -> TermCoun
     """Return the term counts of an entry's metadata and arrays."""
     vocabulary = Vocabulary(held["letters"], held["ends"])
     return TermCounts(
-        vocabulary, held["starts"], held["chunks"], held["counts"], held["lengths"], held["beside"], tuple(meta["languages"])
+        vocabulary, held["starts"], held["chunks"], held["counts"], held["lengths"], held["added_df"], tuple(meta["languages"])
     )

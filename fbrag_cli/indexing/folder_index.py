@@ -105,14 +105,14 @@ def load_folder_index(
 class _Merged:
     """What the first round finds out about all entries.
 
-    starts, beside: as in `TermCounts`. positions: int32, for each entry the positions of its terms in the vocabulary. count_type:
-    the smallest type that can hold every count.
+    starts, added_df: as in `TermCounts`. positions: int32, for each entry the positions of its terms in the vocabulary.
+    count_type: the smallest type that can hold every count.
     """
 
     vocabulary: Vocabulary
     starts: NDArray[np.int64]
     positions: list[NDArray[np.int32]]
-    beside: NDArray[np.unsignedinteger]
+    added_df: NDArray[np.unsignedinteger]
     documents: list[Document]
     n_chunks: int
     count_type: np.dtype[Any]
@@ -122,7 +122,7 @@ def _merge_vocabularies(members: Sequence[FolderFile], store: IndexStore, report
     """Do the first round: make one vocabulary, and count in how many chunks each term is."""
     numbers: dict[bytes, int] = {}  # of the terms, as they come
     numbered: list[NDArray[np.int32]] = []
-    frequencies = np.zeros((2, 1 << 16), np.int64)  # of all terms of a chunk, and of those that are beside its text
+    frequencies = np.zeros((2, 1 << 16), np.int64)  # of all terms of a chunk, and of those that are further ones
     documents: list[Document] = []
     n_chunks, count_type = 0, np.dtype(np.uint8)
     names = names_of([member.path for member in members])
@@ -134,7 +134,7 @@ def _merge_vocabularies(members: Sequence[FolderFile], store: IndexStore, report
         while frequencies.shape[1] < len(numbers):
             frequencies = np.hstack((frequencies, np.zeros_like(frequencies)))
         frequencies[0, numbered[i]] += np.diff(counts.starts)
-        frequencies[1, numbered[i]] += counts.beside
+        frequencies[1, numbered[i]] += counts.added_df
         # One text at a time is in memory.
         documents.append(replace(entry.document, content=partial(Content, ""), label=name.label, name_terms=name_terms))
         n_chunks += len(entry.spans)
@@ -144,12 +144,12 @@ def _merge_vocabularies(members: Sequence[FolderFile], store: IndexStore, report
     in_order = np.fromiter((numbers[term] for term in ordered), np.int32, len(ordered))
     position_of = np.empty_like(in_order)  # a term's number -> its position in the vocabulary
     position_of[in_order] = np.arange(len(ordered), dtype=np.int32)
-    held, beside = frequencies[:, in_order]
+    held, added_df = frequencies[:, in_order]
     return _Merged(
         vocabulary=Vocabulary.of(ordered),
         starts=np.concatenate(([0], held.cumsum())),
         positions=[position_of[own] for own in numbered],
-        beside=beside.astype(np.min_scalar_type(int(beside.max(initial=0)))),
+        added_df=added_df.astype(np.min_scalar_type(int(added_df.max(initial=0)))),
         documents=documents,
         n_chunks=n_chunks,
         count_type=count_type,
@@ -184,7 +184,7 @@ def _fill(
         held["spans"][base:end, 0], held["spans"][base:end, 1:] = i, entry.spans
         base = end
         report(len(merged.positions) + i + 1, 2 * len(merged.positions))
-    held["beside"][:] = merged.beside
+    held["added_df"][:] = merged.added_df
     held["idf"][:] = idf_of(counts_from(meta, held))
 
 
@@ -198,6 +198,6 @@ def _layout(merged: _Merged) -> arrays.Layout:
         "chunks": (np.int32, (n_postings,)),
         "counts": (merged.count_type, (n_postings,)),
         "lengths": (np.int32, (merged.n_chunks,)),
-        "beside": (merged.beside.dtype, (n_terms,)),
+        "added_df": (merged.added_df.dtype, (n_terms,)),
         "idf": (np.float64, (n_terms,)),
     }

@@ -103,14 +103,14 @@ def _is_near_copy(chunk: Passage, above: Passage, question: str) -> bool:
     if len(words & others) < (2 * _ALIKE - 1) * len(words):
         return False
     language = (chunk.document.language,)
-    (own, further), (theirs, beside) = counted(chunk), counted(above)
+    (own, further), (theirs, around) = counted(chunk), counted(above)
     if (own & theirs).total() < _ALIKE * max(own.total(), theirs.total()):
         return False
     asked = {*terms(question, language), *further_terms(question, language)}
     held = {*own, *further, *chunk.document.name_terms}
     headings = {word for each in chunk.document.sections if chunk.start <= each.start < chunk.end for word in each.title.split()}
     named = {*terms(" ".join(word for word in words - headings if any(map(is_name, re.findall(r"\w+", word)))), language)}
-    return (asked & held) | named <= {*theirs, *beside, *above.document.name_terms}
+    return (asked & held) | named <= {*theirs, *around, *above.document.name_terms}
 
 
 def at_named_place(question: str, corpus: Corpus, scores: NDArray[np.float32]) -> list[int]:

@@ -14,6 +14,7 @@ from fbrag_cli.documents.lines import lines_of, page_label, pages_of, section_of
 from fbrag_cli.generation.build import versions
 from fbrag_cli.methods.registry import METHODS
 from fbrag_cli.progress import LABELS, Event
+from fbrag_cli.query import DEFAULT_RETRIEVER
 from fbrag_cli.render.answer import Answer, answer_of
 from fbrag_cli.render.passages import duplicates, near_copies, read_of
 from fbrag_cli.render.tables import chunk_table, own_tables, records
@@ -84,6 +85,7 @@ def explanation(trace: Trace, *, memory_mb: float, found: Collection[int] | None
                 "selected": chunk.position in selected,
                 "read": [[part.start, part.end] for part in read.get(chunk.position, ())],
                 "duplicate_of": duplicate_of.get(chunk.position),
+                "terms": _terms(trace, chunk) if chunk.position in selected else [],
                 **own.get(chunk.position, {}),
                 **({} if found is None else {"contains_text": chunk.position in held}),
             }
@@ -91,6 +93,12 @@ def explanation(trace: Trace, *, memory_mb: float, found: Collection[int] | None
         ],
         **_shared(trace, memory_mb),
     }
+
+
+def _terms(trace: Trace, chunk: Passage) -> list[dict[str, Any]]:
+    """Return which words of the question meet which of a chunk, and what each adds to its score; none without bm25."""
+    met = trace.query.collection.retriever.matches(trace.query.text, chunk) if trace.retriever == DEFAULT_RETRIEVER else ()
+    return [{"question": asked, "chunk": held, "score": _rounded(score)} for asked, held, score in met]
 
 
 def citations(answer: Answer) -> list[dict[str, Any]]:

@@ -34,7 +34,7 @@ _SHADES = " ▁▂▃▄▅▆▇█"
 _SPARE = ("tok", "words", "chunk")  # columns that make room for the first words, in this order
 _MAP_WIDTH = 76  # columns of the map off a terminal
 
-TermScores = Callable[[str, int], Sequence[tuple[str, float]]]
+TermMatches = Callable[[str, Passage], Sequence[tuple[str, str, float]]]
 
 
 def table(
@@ -195,17 +195,17 @@ def found(trace: Trace, held: Mapping[int, set[bool]], columns: int | None = Non
         yield from wrap_lines(f"{place(trace.corpus.chunks[position])}: {fate} ({rank})", columns)
 
 
-def one_chunk(trace: Trace, position: int, term_scores: TermScores | None, columns: int | None = None) -> Iterator[str]:
+def one_chunk(trace: Trace, position: int, matches: TermMatches | None, columns: int | None = None) -> Iterator[str]:
     """Yield a chunk in full, and what each term of the question and of the sample that matches it best adds to its scores.
 
-    term_scores: of a text and a chunk's position; None for a retriever without terms. columns: as for `wrap_lines`.
+    matches: as `BM25.matches`; None for a retriever without terms. columns: as for `wrap_lines`.
     """
     chunk = trace.corpus.chunks[position]
     said = [f"chunk {position + 1} of {len(trace.corpus.chunks)}  {place(chunk)}"]
-    said.append(f"question {digits(trace, trace.scores.backward[position])}{_added(term_scores, trace.question, position)}")
+    said.append(f"question {digits(trace, trace.scores.backward[position])}{_added(matches, trace.question, chunk)}")
     raised_by = int(trace.scores.best_sample[position])
     if trace.samples and trace.scores.forward[position]:
-        added = _added(term_scores, trace.samples[raised_by].scored_text, position)
+        added = _added(matches, trace.samples[raised_by].scored_text, chunk)
         said.append(f"sample {raised_by + 1} {digits(trace, trace.scores.forward[position])}{added}")
     if in_part(trace) and (read := read_of(trace).get(position)):
         words = sum(each.n_words for each in read)
@@ -217,10 +217,11 @@ def one_chunk(trace: Trace, position: int, term_scores: TermScores | None, colum
         yield from map(line_text, shown_lines(chunk, columns))
 
 
-def _added(term_scores: TermScores | None, text: str, position: int) -> str:
-    if term_scores is None:
+def _added(matches: TermMatches | None, text: str, chunk: Passage) -> str:
+    if matches is None:
         return ""
-    return ": " + (", ".join(f"{printable(term)} {score:.1f}" for term, score in term_scores(text, position)) or "no term")
+    met = ((asked if asked == held else f"{asked} ↔ {held}", score) for asked, held, score in matches(text, chunk))
+    return ": " + (", ".join(f"{printable(words)} {score:.1f}" for words, score in met) or "no term")
 
 
 def samples(trace: Trace, columns: int | None = None, *, colored: bool = False) -> Iterator[str]:

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache, partial
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,10 +20,12 @@ from rank_bm25 import BM25Okapi
 from fbrag_cli.corpus import Corpus, Passage
 from fbrag_cli.retrieval.ranking import best
 from fbrag_cli.retrieval.term_counts import TermCounts, count_terms, counted
+from fbrag_cli.surroundings import head_of, headings_of, notes_of
 from fbrag_cli.text.languages import asking_words, detect, foreign_language
+from fbrag_cli.text.printable import one_line
 from fbrag_cli.text.term_forms import further_spans, further_terms
 from fbrag_cli.text.word_forms import are_alike, beginning, word_terms
-from fbrag_cli.text.words import month_term, term_of, terms
+from fbrag_cli.text.words import month_term, term_of, term_spans, terms
 
 #: rank-bm25's defaults: saturation, length normalisation, and the share of the mean idf that a negative one is lifted to.
 K1, B, EPSILON = 1.5, 0.75, 0.25
@@ -154,6 +157,19 @@ class BM25:
                 added.append((term, float(count * weights[at])))
         return sorted(added, key=lambda item: -item[1])
 
+    def matches(self, text: str, chunk: Passage) -> list[tuple[str, str, float]]:
+        """Return which words of `text` meet which of a chunk or of what is around it, and what each adds to the score, best first:
+        the term twice if both have it as a word, or "12 March" and "2024-03-12"."""
+        document, languages = chunk.document, (chunk.document.language,)
+        around = (head_of(document, chunk.start), *headings_of(document, chunk.start, chunk.end))
+        texts = (chunk.indexed_text, *around, *notes_of(document, chunk.start, chunk.end), document.label or document.name)
+        asked, held = _words_by_term([text], self._counts.languages), _words_by_term(texts, languages)
+        own = {*terms(text, self._counts.languages)} & {*terms(chunk.indexed_text, languages)}
+        added = self.term_scores(text, chunk.position)
+        return [
+            (term, term, score) if term in own else (asked.get(term, term), held.get(term, term), score) for term, score in added
+        ]
+
     def missing_terms(self, text: str) -> tuple[str, ...]:
         """Return the words, names and numbers of a question that are in no chunk in any form, each once, as it spells them.
 
@@ -197,6 +213,15 @@ class BM25:
         if "en" in languages and _MAY.search(text):
             counts[month_term("05", "en")] += 1
         return counts
+
+
+def _words_by_term(texts: Iterable[str], languages: Sequence[str]) -> dict[str, str]:
+    """Return the first words of texts that have each term, or have it as a further one."""
+    found: dict[str, str] = {}
+    for text in texts:
+        for start, end, term in chain(term_spans(text, languages), further_spans(text, languages)):
+            found.setdefault(term, one_line(text[start:end]))
+    return found
 
 
 def _with_names(passage: Passage, own: Counter[str], further: Counter[str]) -> Counter[str]:

@@ -71,7 +71,7 @@ class TermCounts:
 
     starts: int64 (n_terms + 1,). The chunks that hold term t are `chunks[starts[t]:starts[t + 1]]` (int32, ascending); `counts`
     (unsigned), aligned with them, is how often each holds it. lengths: int32 (n_chunks,), the number of terms of each chunk.
-    beside: unsigned (n_terms,), in how many of its chunks a term is not in the text, but only one of its further terms.
+    added_df: unsigned (n_terms,), in how many of its chunks a term is not in the text, but only one of its further terms.
     languages: those in which a text is read to be counted like these chunks.
     """
 
@@ -80,12 +80,12 @@ class TermCounts:
     chunks: NDArray[np.int32]
     counts: NDArray[np.unsignedinteger]
     lengths: NDArray[np.int32]
-    beside: NDArray[np.unsignedinteger]
+    added_df: NDArray[np.unsignedinteger]
     languages: tuple[str, ...]
 
     def document_frequencies(self) -> NDArray[np.int64]:
         """Return (n_terms,): the number of chunks in whose texts each term occurs; 0 for one that is only a further term."""
-        return np.asarray(np.diff(self.starts) - self.beside)
+        return np.asarray(np.diff(self.starts) - self.added_df)
 
     def with_terms(self, added: Sequence[str]) -> TermCounts:
         """Return the counts with each of these terms once more in each chunk. The lengths are still those of the texts."""
@@ -94,18 +94,18 @@ class TermCounts:
         every = np.arange(len(self.lengths), dtype=np.int32)
         spans = map(slice, self.starts[:-1], self.starts[1:])
         columns = {term: (self.chunks[own], self.counts[own]) for term, own in zip(self.vocabulary, spans, strict=True)}
-        beside = dict(zip(columns, self.beside.tolist(), strict=True))
+        added_df = dict(zip(columns, self.added_df.tolist(), strict=True))
         most = np.result_type(self.counts.dtype, np.min_scalar_type(int(self.counts.max(initial=0)) + 1))
         for term in {term.encode("utf-8", "surrogatepass") for term in added}:
             chunks, counts = columns.get(term, (every[:0], self.counts[:0]))
             own = np.ones(len(every), most)
             own[chunks] += counts
             columns[term] = every, own
-            beside[term] = beside.get(term, 0) + len(every) - len(chunks)
+            added_df[term] = added_df.get(term, 0) + len(every) - len(chunks)
         ordered = sorted(columns)
         starts = np.cumsum([0, *(len(columns[term][0]) for term in ordered)], dtype=np.int64)
         chunks, counts = (np.concatenate([columns[term][i] for term in ordered]) for i in (0, 1))
-        besides = _smallest([beside[term] for term in ordered])
+        besides = _smallest([added_df[term] for term in ordered])
         return TermCounts(Vocabulary.of(ordered), starts, chunks, counts, self.lengths, besides, self.languages)
 
 
@@ -152,7 +152,7 @@ def count_terms(corpus: Corpus) -> TermCounts:
     counts: list[int] = []
     n_distinct: list[int] = []  # terms a chunk
     lengths: list[int] = []
-    beside = Counter[int]()  # by the number of the term
+    added_df = Counter[int]()  # by the number of the term
     for i, document in enumerate(corpus.documents):
         names, chunks = _names(document), corpus.chunks_of(i)
         places = corpus.spans[chunks.start : chunks.stop, 1:3].tolist()
@@ -161,7 +161,7 @@ def count_terms(corpus: Corpus) -> TermCounts:
             held = own.copy()
             held.update(further)
             term_numbers += [numbers.setdefault(term, len(numbers)) for term in held]
-            beside.update(numbers[term] for term in further if term not in own)
+            added_df.update(numbers[term] for term in further if term not in own)
             counts += held.values()
             n_distinct.append(len(held))
             lengths.append(own.total())
@@ -178,6 +178,6 @@ def count_terms(corpus: Corpus) -> TermCounts:
         np.repeat(np.arange(len(lengths), dtype=np.int32), n_distinct)[by_term],
         _smallest(counts)[by_term],
         np.array(lengths, np.int32),
-        _smallest([beside[number] for _, number in ordered]),
+        _smallest([added_df[number] for _, number in ordered]),
         corpus.languages,
     )

@@ -1,6 +1,6 @@
 """Further terms of a text: other forms of what it says, in which a question may ask for it.
 
-They are beside the terms of `words`, and do not count in a text's length: the parts of `max_retry_count`, `maxRetryCount` and
+They count next to the terms of `words`, but not in a text's length: the parts of `max_retry_count`, `maxRetryCount` and
 `10kg`, a part number without its hyphens, a number without the spaces between its digits, and the day of a date.
 """
 
@@ -16,7 +16,8 @@ from fbrag_cli.text.languages import months_of
 from fbrag_cli.text.words import month_term, term_of, words_of
 
 _MOST_PARTS = 10  # of an identifier; a hash has more
-_ORDINAL = frozenset(("st", "nd", "rd", "th"))
+# Not parted, as they are words of prose: "12th", "1990s", "McDonald", "TransLink".
+_WHOLE = regex.compile(r"\d+(?:st|nd|rd|th|s)|\p{Lu}\p{Ll}+\p{Lu}\p{Ll}+(?:['’]s)?")
 
 # 1. Parts of a word begin at an underscore, a capital, and between a letter and a digit. A part number: "KRW-114-W". Few words
 # have such a joint; in bytes, one for the kind of each character, it is found at once.
@@ -90,9 +91,9 @@ def _parts(stretch: str, languages: tuple[str, ...]) -> tuple[str, ...]:
     """Return the terms of the parts of the words in a stretch without spaces."""
     parts = [each.group().replace("-", "") for each in _HYPHENED.finditer(stretch)]
     for word in words_of(stretch) if _JOINT.search(stretch) else ():
-        own = _PART.findall(word) if _JOINT.search(word) else []
+        own = _PART.findall(word) if _JOINT.search(word) and not _WHOLE.fullmatch(word) else []
         if 1 < len(own) <= _MOST_PARTS:
-            parts += [part for part in own if (len(part) > 1 or part.isdigit()) and part not in _ORDINAL]
+            parts += [part for i, part in enumerate(own) if len(part) > 1 or (not i and part.isdigit())]
     return tuple(term for part in parts for term in dict.fromkeys(term_of(part, each) for each in languages) if term)
 
 

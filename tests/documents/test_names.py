@@ -10,8 +10,8 @@ from fbrag_cli.documents.names import names_of
         ("OrlaFinch", ("orla", "finch")),
         ("budget_FINAL-v2", ("budget", "final")),
         ("statement-2025-12", ("statement", "2025", "--12")),
-        ("2024-03-12 Marta Lind", ("2024", "--03", "marta", "lind")),
-        ("IMG_20240312_101500", ("2024", "--03")),
+        ("2024-03-12 Marta Lind", ("2024", "--03", "--03-12", "marta", "lind")),
+        ("IMG_20240312_101500", ("2024", "--03", "--03-12")),
         ("handbook2021", ("handbook", "2021")),
         ("Übersicht Gebühren", ("übersicht", "gebühren")),
         ("会议纪要 2024年", ("会议纪要", "2024")),
@@ -45,5 +45,12 @@ def test_a_label_has_the_folders_that_the_files_do_not_share_on_one_line() -> No
 
 
 def test_a_file_alone_has_no_label() -> None:
-    assert names_of(["Orla Finch.md"]) == [("", ())]
+    assert names_of(["box/Orla Finch.md"]) == [("", ("orla", "finch"))]
     assert names_of([]) == []
+
+
+def test_the_words_of_folders_that_tell_files_apart_count() -> None:
+    names = names_of([f"box/client {name}/{file}.md" for name in ("Alder", "Oak") for file in ("visits", "contract")])
+    assert [name.words for name in names] == [("alder",), ("alder",), ("oak",), ("oak",)]
+    years = names_of([f"{year}/report.md" for year in range(2018, 2022)])
+    assert [name.words for name in years] == [("2018",), ("2019",), ("2020",), ("2021",)]

@@ -8,12 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from fbrag_cli.indexing.files import find_files
 
 from fbrag_cli.corpus import build_corpus
 from fbrag_cli.documents.document import Content, Document, Extracted, Section
 from fbrag_cli.indexing.collect import collect
 from fbrag_cli.indexing.entry import ReadSettings
-from fbrag_cli.indexing.files import find_files
 from fbrag_cli.methods.fb_rag.order_preserving import OrderPreserving
 from fbrag_cli.query import Collection, Query
 from fbrag_cli.render.passages import also_in, near_copies
@@ -125,6 +125,16 @@ def test_a_question_in_another_form_misses_no_word() -> None:
     bm25 = BM25.of(build_corpus([document("max_retry_count: 5kg of 2024-03-12 and 12\u00a0500")]))
     assert bm25.missing_terms("retry 5 kg, 12500?") == ()
     assert bm25.missing_terms("retry 7t?") == ("7t",)
+
+
+def test_it_is_said_which_words_meet() -> None:
+    bm25 = BM25.of(corpus := build_corpus([document("2024-03-12T02:10 max_retry_count failed"), document("Nothing here.")]))
+    met = [(asked, held) for asked, held, _ in bm25.matches("Why did retry 3 fail on 12 March?", corpus.chunks[0])]
+    assert ("12 March", "2024-03-12") in met
+    assert ("retry", "max_retry_count") in met
+    assert ("fail", "fail") in met
+    scores = [score for *_, score in bm25.matches("12 March", corpus.chunks[0])]
+    assert sum(scores) == pytest.approx(float(bm25.scores("12 March")[0]), abs=1e-5)
 
 
 # -- half of the passages ----------------------------------------------------------------------------------------------------
