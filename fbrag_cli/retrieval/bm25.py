@@ -158,7 +158,7 @@ class BM25:
         return sorted(added, key=lambda item: -item[1])
 
     def matches(self, text: str, chunk: Passage) -> list[tuple[str, str, float]]:
-        """Return which words of `text` meet which of a chunk or of what is around it, and what each adds to the score, best first:
+        """Return which words of `text` meet which of a chunk or of what is around it, and what each adds to it, best first:
         the term twice if both have it as a word, or "12 March" and "2024-03-12"."""
         document, languages = chunk.document, (chunk.document.language,)
         around = (head_of(document, chunk.start), *headings_of(document, chunk.start, chunk.end))
