@@ -11,11 +11,10 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 
 import regex
 
-from fbrag_cli.documents.document import Document, Section
+from fbrag_cli.documents.document import Content, Document, Section
 from fbrag_cli.documents.lines import section_of
 from fbrag_cli.text.printable import one_line
 from fbrag_cli.text.spans import Span
@@ -92,11 +91,11 @@ def _is_main(document: Document, section: Section) -> bool:
 
 def around(document: Document) -> Around:
     """Return what is around the passages of a document, computed once."""
-    return _around(document.text, document.media_type in _MAILS)
+    return document.content().once(_around, document.media_type in _MAILS)
 
 
-@lru_cache(maxsize=16)
-def _around(text: str, is_mail: bool) -> Around:
+def _around(content: Content, is_mail: bool) -> Around:
+    text = content.text
     heads = tuple(found.span() for found in _HEAD.finditer(text)) if is_mail else ()
     return Around(heads, tuple(_notes(text)) if "^" in text else (), tuple(_names(text)) if "(" in text else ())
 
