@@ -92,7 +92,7 @@ def lacking(error: BaseException | None) -> FbragError | None:
         number = error.errno if isinstance(error, OSError) else None
         loading = str(error) if isinstance(error, ImportError | OSError) else ""  # native libraries give the reason only as text
         if isinstance(error, MemoryError) or number == errno.ENOMEM or "failed to map segment" in loading:
-            return FbragError("out_of_memory", "out of memory", "use fewer chunks (--recall, --select) or a smaller model")
+            return FbragError("out_of_memory", "out of memory", "use fewer chunks (--select) or a smaller model")
         if number in (errno.EMFILE, errno.ENFILE) or os.strerror(errno.EMFILE) in loading:
             return FbragError("out_of_memory", "too many open files", "raise the limit (ulimit -n), or close other programs")
         error = error.__cause__ or error.__context__

@@ -35,14 +35,15 @@ class Setting:
 
     kind: bool, int, float or str. choices: the accepted words, () for any. words: words accepted besides a whole number, such as
     "auto"; () for any text. form: raises ValueError for invalid text. accepts: describes valid text. separator: separates the
-    values of a list, " " for white space; "" if the setting has one value. ignored: words that only other commands accept;
+    values of a list, " " for white space; "" if the setting has one value. Of a whole number the only word is "auto", which is
+    None: not given. ignored: words that only other commands accept;
     ignored here if they come from the file or the environment.
 
     help: one phrase. varies: the default in words, if it depends on more than this field. on_gpu: the default if the models run
     on a GPU, None for the same. group: heading in the help. flags: names of the option, () for the field's own name. variables:
     environment variables. once: whether it applies to a single run, so that no file sets it. expert: whether it is set with --set
-    and has no option of its own. compared: whether an evaluation takes a list of values. implies: another setting and the value
-    it gets if the user sets this one and not the other. option: arguments for Typer.
+    and has no option of its own. compared: whether an evaluation takes a list of values. option: arguments for
+    Typer.
     """
 
     name: str
@@ -66,7 +67,6 @@ class Setting:
     once: bool = False
     expert: bool = False
     compared: bool = True
-    implies: tuple[str, Any] | None = None
     option: Mapping[str, Any] = field(default_factory=dict)
 
     # -- values ----------------------------------------------------------------------------------------------------------------
@@ -76,7 +76,9 @@ class Setting:
         """A description of the accepted values, for a message."""
         if self.accepts or self.choices:
             return self.accepts or "one of " + ", ".join(self.choices)
-        phrase = f"{', '.join(self.words)} or a number" if self.words else _PHRASES[self.kind]
+        phrase = _PHRASES[self.kind]
+        if self.words:
+            phrase = f"{', '.join(self.words)} or {phrase if self.kind is int else 'a number'}"
         if self.minimum is not None and self.maximum is not None:
             return f"{phrase} from {self.minimum:g} to {self.maximum:g}"
         return phrase if self.minimum is None else f"{phrase}, at least {self.minimum:g}"
@@ -102,12 +104,20 @@ class Setting:
             return self.parse(value, where, hint, code=code)
         if self.separator and isinstance(value, list):
             return [replace(self, separator="").check(each, where, hint, code=code) for each in value]
+        if self._is_auto(value):
+            return None
         if (accepted := self._accepted(value)) is None:
             raise self._refused(value, where, hint, code)
         return accepted
 
-    def _parsed(self, text: str, where: str, hint: str | None, code: str) -> Value:
+    def _is_auto(self, value: object) -> bool:
+        """Return whether a value of a whole number means that none is given."""
+        return self.kind is int and value in self.words
+
+    def _parsed(self, text: str, where: str, hint: str | None, code: str) -> Value | None:
         value: object
+        if self._is_auto(text):
+            return None
         try:
             value = _WORDS.get(text.strip().lower()) if self.kind is bool else self.kind(text)
         except ValueError:

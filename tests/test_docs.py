@@ -96,7 +96,19 @@ def outputs(smollm2: Path, fbrag_cached: Run, tmp_path_factory: pytest.TempPathF
     """What the commands print, by schema."""
     questions = tmp_path_factory.mktemp("json") / "questions.txt"
     questions.write_text("Where was the Garefowl built?\n")
-    few = ["--samples", 1, "--recall", 1, "--select", 1, "--set", "forward-tokens=8", "--max-tokens", 4, "--allow-unsupported"]
+    few = [
+        "--samples",
+        1,
+        "--set",
+        "recall=1",
+        "--select",
+        1,
+        "--set",
+        "forward-tokens=8",
+        "--max-tokens",
+        4,
+        "--allow-unsupported",
+    ]
     options = ["-m", smollm2, "--small", smollm2, *few]
     printed = [
         fbrag_cached("ask", "--json", *options, INQUIRY, "Where was the Garefowl built?"),

@@ -116,23 +116,22 @@ def answer(
     writer: AnswerWriter,
     cancellation: Cancellation,
     *,
-    earlier: Query | Trace | None = None,
+    earlier: Trace | None = None,
+    larger: Query | None = None,
     more: str = "",
 ) -> Trace:
     """Answer a query, write the answer, and say how it went. Return its trace. Raises what the session raises.
 
-    earlier: the same question with less to read, which was answered before; a query of it is retrieved again. more: what the user
-    types to read more, "" if that is not possible; it is tried by retrieving again. For both the samples are in memory.
+    earlier: the answer to the same question from less. larger: the same question with more to read, and more: what the user types
+    to ask it. It is tried by retrieving again, where the document does not say; the samples are in memory.
     """
     from fbrag_cli.render.text import last_line, summary
 
     line, console = writer.line, writer.console
-    listener, silent = Listener(progress=writer.event, cancellation=cancellation), Listener(cancellation=cancellation)
+    listener = Listener(progress=writer.event, cancellation=cancellation)
     line.forecast = forecast(session, query.method, query.corpus)
     line.preview = Preview(query) if writer.has_preview else None
     trace = session.retrieve(query, listener)
-    if isinstance(earlier, Query):
-        earlier = session.retrieve(earlier, silent)
     before = earlier.context if earlier else ()
     writer.selected(trace)
     trace = session.answer(trace, listener)
@@ -144,8 +143,10 @@ def answer(
     console.info(last_line(trace, session.device), dim=True)
     if earlier and trace.context == before:
         console.info("nothing more to read: every matching passage has been read")
-    elif more and trace.status == "not_found":
-        larger = query.method.with_more(1)
-        if larger and session.retrieve(replace(query, method=larger), silent).context != trace.context:
-            console.hint(f"to search further: {more}")
+    elif larger and trace.status == "not_found" and _reads_more(larger, session, trace, cancellation):
+        console.hint(f"to search further: {more}")
     return trace
+
+
+def _reads_more(larger: Query, session: Session, trace: Trace, cancellation: Cancellation) -> bool:
+    return session.retrieve(larger, Listener(cancellation=cancellation)).context != trace.context

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from fbrag_cli.cli.answer import AnswerWriter, answer
 from fbrag_cli.cli.command import command
@@ -37,10 +38,11 @@ def ask(console: Console, options: AskOptions) -> int:
                 stream.write(planned(session.resolved(query), options.output.form) + "\n")
                 return ExitCode.DONE
             writer = AnswerWriter(stream, options.output.form, options.answer, console, line)
-            less = query.method.with_more(-1) if options.run.more else None
-            earlier = replace(query, method=less) if less else None
-            more = "" if "-" in options.document.arguments else typed_with("--more")  # stdin is not there again
-            trace = answer(query, session, writer, console.cancellation, earlier=earlier, more=more)
+            n, larger = query.method.larger_select, None
+            if n and "-" not in options.document.arguments:  # stdin is not there again
+                reading_more: dict[str, Any] = {"select": n}
+                larger = replace(query, method=replace(query.method, **reading_more))
+            trace = answer(query, session, writer, console.cancellation, larger=larger, more=typed_with("--select", f"{n}"))
             page(trace)
     except Exception:
         # With -a each document has one line, as a loop expects, also if there is no answer.

@@ -25,7 +25,7 @@ from fbrag_cli.cli.signals import ctrl_c, too_late
 from fbrag_cli.cli.streams import open_output, print_after_error, read_password
 from fbrag_cli.corpus import Passage
 from fbrag_cli.errors import ExitCode, FbragError, lacking
-from fbrag_cli.methods.registry import reading_more
+from fbrag_cli.methods.registry import reading_twice
 from fbrag_cli.progress import Listener
 from fbrag_cli.query import Query
 from fbrag_cli.session.conversation import Conversation, Exchange
@@ -291,7 +291,7 @@ class Talk:
         """Answer the last question again from more passages, instead of its answer. Raises as `ask`; `usage` without one."""
         last, exchanges = self.last(), self.conversation.exchanges
         earlier = last.trace.query
-        query = replace(earlier, method=reading_more(earlier.method, 1))
+        query = replace(earlier, method=reading_twice(earlier.method))
         self._answer(last.typed, lambda listener: query, last.trace)
         exchanges[-2:] = exchanges[-1:]
 
@@ -314,7 +314,9 @@ class Talk:
             if query.text != typed:
                 self.console.info(f"understood: {query.text}", dim=True)
             self._writer.typed = typed
-            trace = answer(query, self.session, self._writer, cancellation, earlier=earlier, more="/more")
+            twice = query.method.reading_twice()
+            larger = replace(query, method=twice) if twice else None
+            trace = answer(query, self.session, self._writer, cancellation, earlier=earlier, larger=larger, more="/more")
         self.conversation.add(typed, trace)
         self._has_answer = True
 
@@ -450,7 +452,7 @@ def _quit(talk: Talk, rest: str) -> None:
 
 #: Word -> what follows it, what it does, and the function that does it.
 COMMANDS: Mapping[str, tuple[str, str, Callable[[Talk, str], None]]] = {
-    "/more": ("", "ask again and read the next passages too", lambda talk, rest: talk.more()),
+    "/more": ("", "ask again and read twice as much", lambda talk, rest: talk.more()),
     "/source": ("N", "show source N of the last answer, with the text around it", _source),
     "/explain": ("", "show the scores of the chunks for the last question", _explain),
     "/open": ("FILE", "switch to another document or folder", _open),

@@ -94,7 +94,7 @@ class _Flag(TyperOption):
 
     def process_value(self, ctx: Any, value: Any) -> Any:
         if isinstance(value, str):
-            value = self.setting.parse(value, max(self.opts, key=len), f"{ctx.command_path} --help")
+            value = self.setting.parse(value, self.setting.long_flag, ctx.command.help_with(ctx, self.setting.long_flag))
         return self.callback(ctx, self, value) if self.callback else value
 
     def display_type(self, ctx: Any) -> str:
@@ -157,9 +157,18 @@ class _Helping:
         with formatter.indentation():
             formatter.write_text(text.replace("\f", "") if ctx.meta.get(_ALL) else text.partition("\f")[0].rstrip())
 
+    def help_with(self, ctx: Any, flag: str) -> str:
+        """Return the command that prints the help with an option."""
+        shown = self._first(ctx)
+        return f"{ctx.command_path} {'--help' if not shown or flag in shown.split() else '--help-all'}"
+
+    def _first(self, ctx: Any) -> str:
+        """Return the options that `--help` shows; "" for all."""
+        return FIRST.get(ctx.command_path.removeprefix("fbrag "), self.first)
+
     def _write_options(self, ctx: Any, formatter: Any) -> int:
         """Write the options in groups. Return how many are hidden."""
-        shown = None if ctx.meta.get(_ALL) else FIRST.get(ctx.command_path.removeprefix("fbrag "), self.first)
+        shown = "" if ctx.meta.get(_ALL) else self._first(ctx)
         groups: dict[str, list[tuple[str, str]]] = {}
         hidden = 0
         for parameter in self.params:

@@ -111,7 +111,9 @@ def _explanation(trace: Trace, session: Session, options: ExplainOptions, column
             yield from explain_text.excerpts(trace, columns)
         if options.show_samples:
             yield ""
-            yield from explain_text.samples(trace, columns, colored=colored)
+            yield from (
+                explain_text.samples(trace, columns, colored=colored) if trace.samples else ["no forward samples were drawn"]
+            )
         if options.map or (options.map is None and columns is not None):
             yield ""
             yield from explain_text.heat(trace, columns, colored=colored)

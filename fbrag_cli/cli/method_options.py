@@ -7,9 +7,9 @@ from typing import Any, ClassVar
 
 from fbrag_cli.cli.options import Layer, Options
 from fbrag_cli.methods.method import Method
-from fbrag_cli.methods.registry import DEFAULT, METHODS, all_settings, choose_method, find_method, names, resolved
+from fbrag_cli.methods.registry import DEFAULT, METHODS, all_settings, choose_method, chosen, find_method, names
 from fbrag_cli.query import DEFAULT_RETRIEVER
-from fbrag_cli.settings import Setting, knob
+from fbrag_cli.settings import Setting, knob, settings_of
 
 _NAMES = tuple(sorted(names(), key=lambda name: name != DEFAULT))  # the default first
 _OTHERS = ", ".join(f"{each.chunk_words} for {each.name}" for each in METHODS if each.chunk_words != Method.chunk_words)
@@ -20,7 +20,7 @@ RETRIEVER = "how to rank chunks: bm25, or an embedding model (a GGUF file or a H
 
 
 class MethodOptions(Options):
-    """The options that every method has, and all settings of the methods. Raises FbragError as `registry.resolved`."""
+    """The options that every method has, and all settings of the methods. Raises FbragError as `registry.chosen`."""
 
     group = "Method"
 
@@ -31,8 +31,8 @@ class MethodOptions(Options):
         metavar="NAME",
         varies="",
     )
-    fast: bool = knob(False, "skip the forward lookup and the answer check: 0.6 of the time")
-    thorough: bool = knob(False, "read 10 chunks instead of 5: more evidence, 1.6 times as long")
+    fast: bool = knob(False, "draw no forward samples: the same as -k 0")
+    thorough: bool = knob(False, "read more, slower: the same as -k 5 --select 8 (on a GPU --select 20)")
     chunk_words: int | None = knob(None, CHUNK_WORDS, minimum=1)
     retriever: str = knob(DEFAULT_RETRIEVER, RETRIEVER, metavar="NAME", varies="")
     prompts: str | None = knob(
@@ -43,7 +43,7 @@ class MethodOptions(Options):
     def __init__(self, *layers: Layer) -> None:
         super().__init__(*layers)
         self._layers = layers
-        self.method = resolved(*layers)["method"]
+        self.method = chosen(*layers, typed=_typed).kind.name
 
     @property
     def words(self) -> int:
@@ -52,7 +52,13 @@ class MethodOptions(Options):
 
     def chosen(self, *, on_gpu: bool) -> Method:
         """Return the method, with the defaults of this machine where the user gives no value. Raises FbragError `usage`."""
-        return choose_method(*self._layers, on_gpu=on_gpu)
+        return choose_method(*self._layers, on_gpu=on_gpu, typed=_typed)
+
+
+def _typed(name: str) -> str:
+    """Return the option of a name, as a user types it."""
+    setting = settings_of(MethodOptions).get(name)
+    return setting.typed if setting else f"--{name}"
 
 
 class ComparedOptions(Options):

@@ -249,14 +249,6 @@ class QuestionRunOptions(RunOptions):
     group = "Run"
 
     dry_run: bool = knob(False, "show what would be done, without running a model", variables=())
-    more: int = knob(
-        0,
-        "read twice as many passages (repeat it for more)",
-        group="Method",
-        variables=(),
-        count=True,
-        varies="",
-    )
 
 
 class ExplainOptions(Options):

@@ -17,7 +17,6 @@ from fbrag_cli.cli.signals import limit_time
 from fbrag_cli.cli.streams import open_output, open_page, open_stdin, read_password
 from fbrag_cli.cli.usage import EXAMPLE, check_stdin, check_words
 from fbrag_cli.errors import FbragError
-from fbrag_cli.methods.registry import reading_more
 from fbrag_cli.query import Query
 from fbrag_cli.session.session import Session
 from fbrag_cli.session.settings import CacheSettings, DocumentSettings, ModelSettings
@@ -70,7 +69,7 @@ def read_question(options: QuestionOptions, session: Session, console: Console, 
     password = read_password(options.document.password_file, console)
     stdin = open_stdin(console) if "-" in paths else None
     collection = session.collect(paths, options.reading, options.method.words, password=password, stdin=stdin)
-    return Query(text, collection, reading_more(method, options.run.more), retriever=retriever)
+    return Query(text, collection, method, retriever=retriever)
 
 
 def _split(document: DocumentOptions, console: Console) -> tuple[list[str], str]:
@@ -98,7 +97,7 @@ def planned(query: Query, form: str) -> str:
     """Return one line for --dry-run: how much would be retrieved and read. form: "json" or "jsonl" for `fbrag.plan/1`."""
     corpus, method = query.corpus, query.method
     n_documents, n_chunks = len(corpus.documents), len(corpus.chunks)
-    steps = method.steps(n_chunks)
+    steps = method.steps(n_chunks, corpus.chunk_words)
     if form in ("json", "jsonl"):
         about = {"method": method.name, "retriever": query.retriever, "steps": steps}
         counts = {"documents": n_documents, "words": corpus.n_words, "chunks": n_chunks}

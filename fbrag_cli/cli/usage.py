@@ -6,66 +6,150 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from difflib import get_close_matches
 from typing import Any
 
 import typer
 
-from fbrag_cli.cli.argv import first_word
+from fbrag_cli.cli.argv import COMMANDS, first_word
 from fbrag_cli.errors import FbragError
-from fbrag_cli.text.suggest import suggestion
 
-#: The hint if documents and question are in the wrong order or missing.
+#: The hint if a document and a question are missing.
 EXAMPLE = 'fbrag ask book.txt "Who sealed the chronometer box?"'
 
-#: The hint for --model, which two options might mean.
-_MODELS = "-m/--large is the model for the answer, --small the model for the forward samples"
+#: Old names of options, each with its new one; with the command if only one had it. CHANGELOG.md has the same table.
+RENAMED = {
+    "--again": "--refresh",
+    "--answer-anyway": "--allow-unsupported",
+    "--budget": "--select N",
+    "--comments": "--markup",
+    "--compare": "--baseline",
+    "--full": "-C all",
+    "--more": "--select N",
+    "--no-gpu-probe": "--skip-gpu",
+    "--parallel": "-j/--jobs",
+    "--reads": "--set granularity=chunk|window",
+    "--samples-text": "--show-samples",
+    "--suggested": "--recommended",
+    "--together": "--merge",
+    "bench --max": "--fail-over",
+    "chat --plain": "--no-rewrite",
+    "eval --min": "--fail-under",
+    "explain --limit": "--rows",
+    "explain --prompt": "--show-prompt",
+}
 
 _ADDRESS = re.compile(r"(https?|ftp)://", re.IGNORECASE)
 _FILE_NAME = re.compile(r".*(/|\.[A-Za-z]\w{1,5}$)")  # "notes/", "book.txt"; not "Who?", "3.5", "U.S."
+_CURLY = "“”„«»"
+_NEAR = 0.74  # likeness of two names, dashes aside, from which one is probably meant
 
 
 def usage_error(error: typer.TyperException, arguments: Sequence[str]) -> FbragError:
     """Return Typer's error in fbrag's words. arguments: the whole command line."""
     message = error.format_message().strip()
     context: Any = getattr(error, "ctx", None)
-    if message.startswith("No such command") and not context.parent and (found := _without_command(first_word(arguments) or "")):
+    word = first_word(arguments) or ""
+    if message.startswith("No such command") and not context.parent and (found := _without_command(word, arguments)):
         return found
-    hint = f"{context.command_path if context else 'fbrag'} --help"
-    if possible := getattr(error, "possibilities", None):
-        hint = suggestion(getattr(error, "option_name", ""), possible, hint)
-    for separator in (" Did you mean ", " (Possible options: "):
-        if separator in message:
-            message, _, rest = message.partition(separator)
-            hint = hint if hint.startswith("did you mean") else f"did you mean {rest.strip().rstrip('?)')}?"
-    if getattr(error, "option_name", "") == "--model" and "large" in getattr(context.command, "settings", ()):
-        hint = _MODELS
+    path = context.command_path if context else f"fbrag {word}".rstrip() if word in COMMANDS else "fbrag"
+    hint = f"{path} --help"
+    message, *near = re.split(r" Did you mean | \(Possible options: ", message)
+    if option := getattr(error, "option_name", ""):
+        if message.startswith("No such option"):
+            hint = _meant(option, context, arguments) or hint
+    elif near:
+        hint = f"did you mean {near[0].strip().rstrip('?)')}?"
     return FbragError("usage", message[:1].lower() + message[1:].rstrip("."), hint)
 
 
-def _without_command(word: str) -> FbragError | None:
+def _meant(option: str, context: Any, arguments: Sequence[str]) -> str:
+    """Return the hint for an option that a command does not have; "" if nothing is known.
+
+    It is a setting for experts, an option that was renamed, one of another command, or nearly one of this command.
+    """
+    if questions := [word for word in arguments if word.startswith(option) and " " in word]:
+        return f"put -- before what begins with a dash: … -- {shlex.quote(questions[0])}"
+    command = context.command
+    name = option.lstrip("-").replace("-", "_")
+    if name in getattr(command, "experts", ()):
+        return f"it is a setting for experts: --set {option.lstrip('-')}={command.experts[name].metavar or 'VALUE'}"
+    path = context.command_path.removeprefix("fbrag").strip()
+    if new := RENAMED.get(f"{path} {option}") or RENAMED.get(option):
+        return f"it is {new} now"
+    if others := [other for other, flags in _options_of_all() if option in flags]:
+        return f"{option} belongs to {others[0]}"
+    own = {flag.strip("-").replace("-", ""): flag for each in command.params for flag in each.opts if flag.startswith("--")}
+    near = get_close_matches(name.replace("_", ""), own, 1, _NEAR)
+    return f"did you mean {own[near[0]]}?" if near else ""
+
+
+def _options_of_all() -> Iterator[tuple[str, set[str]]]:
+    """Yield the name of each command, and its options."""
+    from fbrag_cli.cli.main import Commands
+
+    def options(command: Any, path: str) -> Iterator[tuple[str, set[str]]]:
+        yield path, {flag for each in command.params for flag in each.opts}
+        for name in getattr(command, "commands", ()):
+            yield from options(command.commands[name], f"{path} {name}")
+
+    return options(Commands(), "fbrag")
+
+
+def _without_command(word: str, arguments: Sequence[str]) -> FbragError | None:
     """Return the error for a document or question in the place of the command; None for any other word."""
+    hint = shlex.join(["fbrag", "ask", *_in_order([each for each in arguments if not each.startswith("--")])])
     if word == "-" or os.path.exists(word) or _ADDRESS.match(word):
-        return FbragError("usage", f"{word} is a document, not a command", EXAMPLE)
+        return FbragError("usage", f"{word} is a document, not a command", hint)
     if " " in word:
-        return FbragError("usage", f"{word!r} is a question, not a command", EXAMPLE)
-    return FbragError("usage", f"unknown command {word}", EXAMPLE) if _FILE_NAME.match(word) else None
+        return FbragError("usage", f"{word!r} is a question, not a command", hint)
+    return FbragError("usage", f"unknown command {word}", hint) if _FILE_NAME.match(word) else None
+
+
+def _is_document(word: str) -> bool:
+    return word == "-" or os.path.exists(word)
+
+
+def _is_question(word: str) -> bool:
+    return " " in word or word.endswith("?")
+
+
+def _in_order(words: Sequence[str]) -> list[str]:
+    """Return the user's own words with the documents first, then the question; "QUESTION" if there is none."""
+    documents = [word for word in words if _is_document(word) or _FILE_NAME.match(word)]
+    questions = [word for word in words if word not in documents]
+    return [*documents, *(questions or ["QUESTION"])]
 
 
 def check_words(words: Sequence[str]) -> None:
     """Check that documents come first, and that the question comes last and is one argument. Raises FbragError.
 
-    The error is `doc_not_found` for a URL, else `usage`.
+    The error is `doc_not_found` for a URL among the documents, else `usage`.
     """
     *paths, question = words
-    check_no_address(words)
+    command = first_word(sys.argv[1:]) or "ask"
+    hint = shlex.join(["fbrag", command, *_in_order(words)])
+    check_no_address(paths)
+    rest = [word for word in words if not _is_document(word)]
+    if curly := [word for word in rest if word[0:1] in _CURLY]:
+        what = f"{curly[0]} begins with a curly quote, which a shell takes for a letter"
+        raise FbragError("usage", what, 'put the question in straight quotes: "…"')
     if question != "-" and os.path.exists(question):
-        raise FbragError("usage", f"the question is missing: it goes last, after {question}", EXAMPLE)
+        what = (
+            "the question goes last"
+            if rest and _is_question(rest[0])
+            else f"the question is missing: it goes last, after {question}"
+        )
+        raise FbragError("usage", what, hint)
     if not paths:
         raise FbragError("usage", "name a document and a question (the question goes last)", EXAMPLE)
-    rest = [word for word in words if word != "-" and not os.path.exists(word)]
+    if len(rest) > 1 and all(map(_is_question, rest)):
+        first = shlex.join(["fbrag", command, *(word for word in words if _is_document(word)), rest[0]])
+        raise FbragError("usage", f"one question at a time: {len(rest)} were given", first)
     if 1 < len(rest) < len(words) and not any(" " in word or _FILE_NAME.match(word) for word in rest):
-        raise FbragError("usage", f"file not found: {rest[0]} (put a question of several words in quotes)", EXAMPLE)
+        whole = shlex.join(["fbrag", command, *(word for word in words if _is_document(word)), " ".join(rest)])
+        raise FbragError("usage", f"file not found: {rest[0]} (put a question of several words in quotes)", whole)
 
 
 def check_stdin(names: Sequence[str | None]) -> None:
@@ -81,8 +165,9 @@ def check_no_address(words: Sequence[str]) -> None:
         raise FbragError("doc_not_found", what, f'curl -sL {shlex.quote(word)} | fbrag ask - "QUESTION"', document=word)
 
 
-def typed_with(option: str) -> str:
-    """Return the command line of this process with one more option, ready to paste into a shell."""
+def typed_with(option: str, value: str) -> str:
+    """Return the command line of this process with this value of an option, ready to paste into a shell."""
     line = sys.argv[1:]
-    place = line.index(command) + 1 if (command := first_word(line)) else 0
-    return shlex.join(["fbrag", *line[:place], option, *line[place:]])
+    kept = [word for at, word in enumerate(line) if option not in (word.split("=")[0], line[at - 1] if at else "")]
+    place = kept.index(command) + 1 if (command := first_word(kept)) else 0
+    return shlex.join(["fbrag", *kept[:place], option, value, *kept[place:]])

@@ -11,12 +11,12 @@ _HYPHENS = ("-", "\u2010", SOFT_HYPHEN)
 _LETTERS = re.compile(r"[^\W\d_]+")
 _WORD = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
 _LAST_WORD = re.compile(_WORD.pattern + "$")
-_SETTLED = -5  # so many compounds at line ends, and no word broken for its length, are beyond doubt
+_SETTLED = -5  # five compounds at line ends, and no word broken for its length, are beyond doubt
 _LONGEST = 60  # characters; longer is not a word
 
 # "mid- and long-term", "Haupt- und Nebensatz": this hyphen replaces the rest of a later word.
 _CONJUNCTIONS = frozenset({"and", "or", "und", "oder"})
-_PROVEN = 3  # so many words that a text has whole elsewhere, and it breaks words at line ends
+_PROVEN = 3  # words broken at line ends that a text also has whole: it surely breaks words
 _MAYBE_BROKEN = re.compile(rf"[^\W\d_][{''.join(_HYPHENS)}]\n[^\W\d_]")
 
 
@@ -38,7 +38,7 @@ def rejoin_lines(text: str) -> str:
 
 
 def rejoin_words(pages: Sequence[str], apart: Collection[int] = ()) -> list[str]:
-    """Rejoin words that are broken at line ends, on the line (and page) where they begin.
+    """Rejoin words that are broken at line ends, on the line (and page) on which they begin.
 
     apart: indices of pages that do not continue the page before. A word continues only with a small letter. Whether the hyphen
     goes ("exam-ple") or stays ("well-known") depends on the unbroken words of these pages. No page becomes empty.
@@ -147,7 +147,7 @@ def _whole_word(broken: str, rest: str, words: _Words) -> str | None:
         return f"{stem}-{rest}"
     if found.after in _CONJUNCTIONS:
         return None
-    # Not found unbroken: "empty-headed" is a compound of two words, and "under-stand" could be one; "exam-ple" could not.
+    # Not found unbroken: "empty-headed" joins two words, and "over-look" may; "exam-ple" does not.
     n_words = (found.before in words.known) + (found.after in words.known)
     needed = 2 if words.typesetting >= 0 else 1 if words.typesetting > _SETTLED else 0
     return f"{stem}-{rest}" if n_words >= needed and words.typesetting <= 0 else stem + rest

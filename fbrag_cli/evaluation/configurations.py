@@ -11,7 +11,7 @@ from fbrag_cli.errors import FbragError
 from fbrag_cli.evaluation.results import key
 from fbrag_cli.methods.method import Method
 from fbrag_cli.methods.prompt_file import PromptFile, read_prompt_file
-from fbrag_cli.methods.registry import PRESETS, choose_method, find_method
+from fbrag_cli.methods.registry import PRESETS, choose_method, find_method, of_preset
 from fbrag_cli.query import DEFAULT_RETRIEVER, ModelNames
 from fbrag_cli.settings import settings_of
 
@@ -95,7 +95,7 @@ def combinations(
     seed: int,
     on_gpu: bool,
 ) -> list[Configuration]:
-    """Return every combination of the lists that apply to a method, with the settings or the method of each preset.
+    """Return every combination of the lists that apply to a method, with the settings of each preset. Lists count more.
 
     methods, presets, small, retrievers: names. settings: the values of each setting. given: settings that at least one method
     must have. large: the model that answers, None for no answers. chunk_words: words per chunk, None for each method's default.
@@ -106,23 +106,22 @@ def combinations(
     file = read_prompt_file(prompts) if prompts else None
     if file and file.has_limits and (max_tokens or "forward_tokens" in settings):
         raise FbragError("usage", f"{file.path} sets its own length limits", "drop --max-tokens and forward-tokens")
-    ways: list[tuple[str, str]] = []
-    for preset in presets:
-        own_method = PRESETS.get(preset, {}).get("method")
-        ways += [(preset, name) for name in ([own_method] if own_method else methods)]
-    found = []
-    for preset, name in ways:
-        method = find_method(name)
-        smalls = small if method.needs_small else [None]
-        own = {each: values for each, values in settings.items() if each in settings_of(method)}
-        for values, of_small, retriever in product(product(*own.values()), smalls, retrievers):
+    found, used = [], set[str]()
+    for preset, name in product(presets, methods):
+        kind = find_method(name)
+        if preset in PRESETS and not of_preset(preset, kind):
+            continue
+        used.add(preset)
+        own = {each: values for each, values in settings.items() if each in settings_of(kind)}
+        for values, retriever in product(product(*own.values()), retrievers):
             lists = dict(zip(own, values, strict=True))
             fixed = {"method": name, "retriever": retriever, "max_tokens": max_tokens or _ANSWER_TOKENS, "seed": seed}
-            chosen = choose_method({**fixed, **lists}, {preset: True}, on_gpu=on_gpu)
-            found.append(Configuration(chosen, of_small, large, retriever, chunk_words or method.chunk_words, file))
-    names = list(dict.fromkeys(name for _, name in ways))
-    for each in given:
-        if not any(each in settings_of(find_method(name)) for name in names):
-            what = f"{each} has no effect with {', '.join(names)}"
-            raise FbragError("usage", what, f"drop --set {each}, or use another --method")
+            method = choose_method({preset: True, **fixed, **lists}, on_gpu=on_gpu)
+            words = chunk_words or method.chunk_words
+            smalls = small if method.needs_small else [None]
+            found += [Configuration(method, of_small, large, retriever, words, file) for of_small in smalls]
+    for each in [*given, *(preset for preset in presets if preset not in used)]:
+        if each in presets or not any(each in settings_of(find_method(name)) for name in methods):
+            what = f"{each} has no effect with {', '.join(methods)}"
+            raise FbragError("usage", what, f"drop {'--preset' if each in presets else '--set'} {each}, or use another --method")
     return distinct(found)

@@ -23,7 +23,7 @@ from fbrag_cli.methods.prompts import Templates, answer_messages, support_messag
 from fbrag_cli.progress import Event, Progress, Stopwatch, stage
 from fbrag_cli.query import Query
 from fbrag_cli.retrieval import Retriever
-from fbrag_cli.settings import knob
+from fbrag_cli.settings import knob, settings_of
 from fbrag_cli.text.printable import plural
 from fbrag_cli.trace import Stage, Trace, Verdict
 
@@ -107,14 +107,13 @@ class Tools:
 class Method(ABC):
     """The base of all methods: Stage III and its settings.
 
-    name: as users type it. needs_small: whether `retrieve` asks the small model. retrieves: whether the context depends on the
+    name: as users type it. retrieves: whether the context depends on the
     retriever. chunk_words: words of a chunk, where the user names no number. note_keys, table_keys: the keys in JSON of
     `Trace.method_notes` and `Trace.tables`. templates: prompts instead of ours, from a file. choices: of a multiple-choice
     question; prompts have them, and retrieval does not.
     """
 
     name: ClassVar[str]
-    needs_small: ClassVar[bool] = False
     retrieves: ClassVar[bool] = True
     chunk_words: ClassVar[int] = 300
     note_keys: ClassVar[tuple[str, ...]] = ()
@@ -129,14 +128,25 @@ class Method(ABC):
     templates: Templates | None = None
     choices: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        """Raise FbragError `usage` for a value that its setting does not accept."""
+        for name, setting in settings_of(type(self)).items():
+            if (value := getattr(self, name)) is not None or setting.default is not None:
+                setting.check(value, name)
+
+    @property
+    def needs_small(self) -> bool:
+        """Whether `retrieve` asks the small model."""
+        return False
+
     @property
     def needs_large(self) -> bool:
         """Whether `retrieve` asks the large model."""
         return False
 
     @abstractmethod
-    def steps(self, n_chunks: int) -> list[str]:
-        """Return the steps for a document of this many chunks, a phrase each, as `--dry-run` prints them."""
+    def steps(self, n_chunks: int, chunk_words: int) -> list[str]:
+        """Return the steps for a document of `n_chunks` chunks, a phrase each, as `--dry-run` prints them."""
 
     def check(self) -> None:  # noqa: B027 most methods have no trained parts
         """Raise FbragError where the folder of trained parts that the settings name has none, or if they lack one."""
@@ -194,16 +204,21 @@ class Method(ABC):
             support = _support(self, trace, trace.answer, tools) if trace.answer else None
         return replace(judged(trace, support), stages=(*trace.stages, Stage("verify", elapsed())))
 
-    def n_context_chunks(self, n_chunks: int) -> int:
-        """Return how many chunks of so many the large model reads to answer."""
+    def n_context_chunks(self, n_chunks: int, chunk_words: int) -> int:
+        """Return how many of a document's `n_chunks` chunks, each of `chunk_words` words, the large model reads to answer."""
         return 0
 
     def for_two_models(self) -> Method:
         """Return the method for a small and a large model that differ: what the one has read, the other has to read."""
         return self
 
-    def with_more(self, more: int) -> Method | None:
-        """Return the method that reads `more` portions more; None if it reads all or nothing anyway."""
+    def reading_twice(self) -> Method | None:
+        """Return the method that reads twice as much; None if it reads all or nothing anyway."""
+        return None
+
+    @property
+    def larger_select(self) -> int | None:
+        """The value of `select` that reads twice as much; None if the method reads all or nothing anyway."""
         return None
 
     def described(self) -> dict[str, Any]:

@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     Array = NDArray[np.float32]
 
 #: The help of `select`.
-SELECT = "chunks for the large model"
+SELECT = "how much the large model reads, in chunks"
+#: The number of chunks that are read if none is given.
+UNLESS_GIVEN = 5
 
 _NEAREST = 3  # chunks that a listener learns of at once
 _MOST_OTHERS = 100  # chunks of other text with the same score, after which no copy is looked for: reading them takes time
@@ -159,17 +161,17 @@ def matching(corpus: Corpus, scores: NDArray[np.float32], n: int, question: str 
 
 
 def continued(
-    corpus: Corpus, read: Mapping[int, tuple[int, ...]], best: Mapping[int, tuple[int, ...]], n: int, select: int
+    corpus: Corpus, read: Mapping[int, tuple[int, ...]], best: Mapping[int, tuple[int, ...]], sizes: Sequence[int]
 ) -> Selection:
-    """Select the chunks that a model has read, which it reads first and in the same order, and the best others: up to `n` chunks.
+    """Select the chunks that a model has read, which it reads first and in the same order, and the best others.
 
-    read, best: positions of chunks, each with those of its copies; `best` comes best first. The others follow in document order,
-    in portions that end after `select`, `2 * select`, … chunks: a prompt for more chunks begins with the one for fewer. A chunk
-    that is selected only because it was read ranks last.
+    read, best: positions of chunks, each with those of its copies; `best` comes best first. sizes: how many chunks are read at
+    first, and after each doubling. The others follow in document order up to each of these sizes, so that a prompt for more
+    chunks begins with the one for fewer. A chunk that is selected only because it was read ranks last.
     """
-    others = unread(best, read)[: max(0, n - len(read))]
-    ends = [max(0, end - len(read)) for end in range(0, n + select, select)]
-    order = [*sorted(read), *(position for start, end in pairwise(ends) for position in sorted(others[start:end]))]
+    ends = [max(0, size - len(read)) for size in sizes]
+    others = unread(best, read)[: ends[-1]]
+    order = [*sorted(read), *(position for start, end in pairwise([0, *ends]) for position in sorted(others[start:end]))]
     return Selection(ranked(best, read, others), whole_chunks(corpus, order))
 
 
@@ -191,47 +193,39 @@ def ranked(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChunkMethod(Method):
-    """A method that selects a number of chunks. more: how often `select` further chunks are selected (`--more`)."""
+    """A method that selects a number of chunks. doubled: how often the user asked to read twice as much."""
 
-    select: int = knob(5, SELECT, on_gpu=10, minimum=1, metavar="N")
-    more: int = 0
+    select: int | None = knob(UNLESS_GIVEN, SELECT, on_gpu=10, minimum=1, metavar="N")
+    doubled: int = 0
 
     @property
     def n_selected(self) -> int:
         """The number of chunks that are selected, if the document has that many."""
-        return self.select * (1 + self.more)
+        return (self.select or UNLESS_GIVEN) << self.doubled
 
-    def steps(self, n_chunks: int) -> list[str]:
-        return [f"{self.n_context_chunks(n_chunks)} to select"]
+    def steps(self, n_chunks: int, chunk_words: int) -> list[str]:
+        return [f"{self.n_context_chunks(n_chunks, chunk_words)} to select"]
 
-    def n_context_chunks(self, n_chunks: int) -> int:
+    def n_context_chunks(self, n_chunks: int, chunk_words: int) -> int:
         return min(self.n_selected, n_chunks)
 
-    def with_more(self, more: int) -> Method | None:
-        return replace(self, more=self.more + more)
+    def reading_twice(self) -> Method | None:
+        return replace(self, doubled=self.doubled + 1)
 
-    def best(self, corpus: Corpus, scores: Array, question: str) -> dict[int, tuple[int, ...]]:
-        """Return the positions of the chunks that `select_by_question` selects, best first, each with those of its copies.
-
-        scores: float32 (n_chunks,).
-        """
-        return top_unique_chunks(corpus, scores, self.n_selected, question)
-
-    def combined(self, question: str, backward: Array, tools: Tools) -> Array:
-        """Return float32 (n_chunks,): the scores that rank the chunks in `select_by_question`."""
-        return backward
+    @property
+    def larger_select(self) -> int | None:
+        return 2 * self.n_selected if self.reading_twice() else None
 
     def select_by_question(self, query: Query, tools: Tools) -> Trace:
         """Select the chunks that the retriever ranks highest for the question. The context has them in document order."""
         with stage("recall") as watch:
             backward = backward_scores(query.text, tools)
-            combined = self.combined(query.text, backward, tools)
-            best = self.best(tools.corpus, combined, query.text)
+            best = top_unique_chunks(tools.corpus, backward, self.n_selected, query.text)
             known = {position for first, copies in best.items() for position in (first, *copies)}
             best |= {each: () for each in at_named_place(query.text, tools.corpus, backward) if each not in known}
         return replace(
             Trace.start(query),
-            scores=replace(Scores.zero(len(backward)), backward=backward, combined=combined),
+            scores=replace(Scores.zero(len(backward)), backward=backward, combined=backward),
             selection=Selection(best, whole_chunks(tools.corpus, sorted(best))),
             stages=(Stage("recall", watch.seconds),),
             warnings=no_match_warning(backward),

@@ -6,10 +6,10 @@ A method is registered by one line here.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from fbrag_cli.errors import FbragError
 from fbrag_cli.methods.alone.closed_book import ClosedBook
@@ -23,10 +23,12 @@ from fbrag_cli.methods.fb_rag.vanilla import Vanilla
 from fbrag_cli.methods.fit_rag.method import FitRag
 from fbrag_cli.methods.method import Method
 from fbrag_cli.methods.r2ag.method import R2Ag
-from fbrag_cli.query import DEFAULT_RETRIEVER
 from fbrag_cli.settings import Setting, settings_of
 from fbrag_cli.storage.files import read_small
 from fbrag_cli.text.suggest import suggestion
+
+#: Settings that only forward samples use.
+_OF_SAMPLES = ("temperature", "top_p", "top_k", "forward_tokens", "weights")
 
 METHODS: list[type[Method]] = [
     ClosedBook,
@@ -43,10 +45,21 @@ METHODS: list[type[Method]] = [
 
 DEFAULT = FBRag.name
 
-#: Name -> the settings that it means. Their cost was measured (tests/benchmarks/README.md).
-PRESETS: Mapping[str, Mapping[str, Any]] = {
-    "fast": {"method": "order-preserving", "allow_unsupported": True, "window_weight": 0.6},
-    "thorough": {"select": 10},
+
+class Preset(NamedTuple):
+    """Settings under one name. values: by name. on_gpu: those that differ if the models run on a GPU.
+
+    `select` is never below the method's own default.
+    """
+
+    values: Mapping[str, Any]
+    on_gpu: Mapping[str, Any] = {}
+
+
+#: By name. Their cost was measured (tests/benchmarks/README.md).
+PRESETS: Mapping[str, Preset] = {
+    "fast": Preset({"samples": 0}),
+    "thorough": Preset({"samples": 5, "select": 8}, {"select": 20}),
 }
 
 #: The name of no preset.
@@ -79,49 +92,84 @@ def all_settings() -> dict[str, Setting]:
 # -- the method that a user chooses ----------------------------------------------------------------------------------------------
 
 
-def resolved(*layers: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values that count, those of presets among them.
+class Choice(NamedTuple):
+    """What a user chose. kind: the method. preset: its name, PLAIN for none. before, after: the values that count less and more
+    than those of the preset. given: the names of those that were given for this very question."""
+
+    kind: type[Method]
+    preset: str
+    before: dict[str, Any]
+    after: dict[str, Any]
+    given: frozenset[str]
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """The values that count, those of the preset on a CPU among them."""
+        return {**self.before, **(PRESETS[self.preset].values if self.preset != PLAIN else {}), **self.after}
+
+
+def chosen(*layers: Mapping[str, Any], typed: Callable[[str], str] = str) -> Choice:
+    """Return what the layers choose.
 
     layers: values by name, as "samples", "method", "retriever" or the name of a preset; the last layer counts most, and is what
     the user gives for this very question. A preset counts less than other values of its layer, and more than those of the layers
-    before. Raises FbragError `usage` for values that contradict each other, and for a setting that the user gives and the method
-    does not have.
+    before. typed: returns a name as the user typed it. Raises FbragError `usage` for values that contradict each other, for a
+    setting that the user gives and the method does not have, and for a preset of which no value is left.
     """
-    name, before, after = PLAIN, dict[str, Any](), dict[str, Any]()
+    preset, before, after = PLAIN, dict[str, Any](), dict[str, Any]()
     for layer in layers:
-        method, presets = layer.get("method"), [each for each in PRESETS if layer.get(each)]
+        presets = [each for each in PRESETS if layer.get(each)]
         if len(presets) > 1:
-            what = f"use either {' or '.join(presets)}, not both"
+            what = f"use either {' or '.join(map(typed, presets))}, not both"
             raise FbragError("usage", what, "leave one of them out")
         if presets:
-            name, before, after = presets[0], before | after, {}
-        own = PRESETS.get(name, {}).get("method")
-        if method and own and method != own:
-            if presets:
-                what = f"{name} is the method {own}, and {method} is another"
-                raise FbragError("usage", what, f"leave out {name}, or the method")
-            name = PLAIN  # the method sets aside the preset of a layer before
+            preset, before, after = presets[0], before | after, {}
         after |= layer
-    found = {**before, **PRESETS.get(name, {}), **after}
-    if name == "fast" and found.get("retriever", DEFAULT_RETRIEVER) != DEFAULT_RETRIEVER and "window_weight" not in after:
-        del found["window_weight"]  # only BM25 has windows to weigh
-    kind = find_method(found.setdefault("method", DEFAULT))
-    for given in [name for name, value in (layers[-1] if layers else {}).items() if value is not None]:
-        having = [each.name for each in METHODS if given in settings_of(each) or (given == "retriever" and each.retrieves)]
+    kind = find_method(after.get("method") or before.get("method") or DEFAULT)
+    last = layers[-1] if layers else {}
+    given = frozenset(name for name, value in last.items() if value is not None and name != PLAIN)
+    for name in sorted(given):
+        having = [each.name for each in METHODS if name in settings_of(each) or (name == "retriever" and each.retrieves)]
         if having and kind.name not in having:
-            what = f"{given} has no effect with the method {kind.name}"
+            what = f"{typed(name)} has no effect with the method {kind.name}"
             raise FbragError("usage", what, f"leave it out; it is a setting of {', '.join(having)}")
-    return found
+    if preset != PLAIN:
+        has = of_preset(preset, kind)
+        if all(after.get(name) is not None for name in has):  # also if it has none
+            if last.get(preset):
+                why = f"with the method {kind.name}" if not has else f"next to {' and '.join(map(typed, has))}"
+                raise FbragError("usage", f"{typed(preset)} has no effect {why}", f"leave out {typed(preset)}")
+            preset = PLAIN  # what was set for all questions gives way
+    _check_without_samples(Choice(kind, preset, before, after, given), typed)
+    return Choice(kind, preset, before, after, given)
 
 
-def choose_method(*layers: Mapping[str, Any], on_gpu: bool) -> Method:
+def of_preset(preset: str, kind: type[Method]) -> list[str]:
+    """Return the names of the settings of a preset that a method has."""
+    return [name for name in PRESETS[preset].values if name in settings_of(kind)]
+
+
+def _check_without_samples(choice: Choice, typed: Callable[[str], str]) -> None:
+    """Raise FbragError `usage` where the user gives both what only forward samples use, and that none are drawn."""
+    causes = [each for each in (choice.preset, "samples") if each in choice.given]
+    idle = sorted(choice.given & {"small", *_OF_SAMPLES})
+    if idle and causes and choice.values.get("samples") == 0:
+        cause = typed(causes[0]) + (" 0" if causes[0] == "samples" else "")
+        raise FbragError("usage", f"{typed(idle[0])} has no effect with {cause}", f"leave out {typed(idle[0])}, or {cause}")
+
+
+def choose_method(*layers: Mapping[str, Any], on_gpu: bool, typed: Callable[[str], str] = str) -> Method:
     """Return the method of the values that count, with the defaults of this machine if there is none.
 
-    layers: as of `resolved`. Their "prompts" is a file of prompts instead of ours. on_gpu: whether the models run on a GPU.
-    Raises FbragError `usage` for a name, a value or a file that cannot be used.
+    layers, typed: as of `chosen`. The layers' "prompts" is a file of prompts instead of ours. on_gpu: whether the models run on a
+    GPU. Raises FbragError `usage` for a name, a value or a file that cannot be used.
     """
-    values = resolved(*layers)
-    method = _made(find_method(values["method"]), values, on_gpu=on_gpu)
+    choice = chosen(*layers, typed=typed)
+    method = _made(choice, on_gpu=on_gpu)
+    if choice.preset in choice.given and method == _made(choice._replace(preset=PLAIN), on_gpu=on_gpu):
+        what = f"{typed(choice.preset)} changes nothing with the method {method.name} on this machine"
+        raise FbragError("usage", what, f"leave out {typed(choice.preset)}")
+    values = choice.values
     if not (prompts := values.get("prompts")):
         return method
     if values.get("instructions"):
@@ -132,18 +180,22 @@ def choose_method(*layers: Mapping[str, Any], on_gpu: bool) -> Method:
     return replace(read_prompt_file(prompts).of().applied(method), **limits)
 
 
-def _made(kind: type[Method], values: Mapping[str, Any], *, on_gpu: bool) -> Method:
+def _made(choice: Choice, *, on_gpu: bool) -> Method:
     """Return the method with those of the values that it has. None means the default on this machine."""
-    known = settings_of(kind)
-    settings = {name: each.on_gpu if on_gpu and each.on_gpu is not None else each.default for name, each in known.items()}
-    given = {name: values[name] for name in known if values.get(name) is not None}
-    implied = [implies for name in given if (implies := known[name].implies)]
-    if len(implied) == 1:
-        settings |= dict(implied)
-    settings |= given
+    settings = {}
+    for name, each in settings_of(choice.kind).items():
+        default = each.on_gpu if on_gpu and each.on_gpu is not None else each.default
+        before, after = choice.before.get(name), choice.after.get(name)
+        value = default if before is None else before
+        if choice.preset != PLAIN:
+            preset = PRESETS[choice.preset]
+            value = {**preset.values, **(preset.on_gpu if on_gpu else {})}.get(name, value)
+            if name == "select" and default is not None:
+                value = max(value, default)
+        settings[name] = value if after is None else after
     if str(settings.get("instructions") or "").startswith("@"):
         settings["instructions"] = _text_of(settings["instructions"][1:])
-    return kind(**settings)
+    return choice.kind(**settings)
 
 
 def _text_of(file: str) -> str:
@@ -154,11 +206,11 @@ def _text_of(file: str) -> str:
         raise FbragError("usage", f"the instructions in {file} cannot be read: {why}", "name a UTF-8 text file") from None
 
 
-def reading_more(method: Method, more: int) -> Method:
-    """Return the method that reads `more` portions more. Raises FbragError `usage` if what it reads is fixed."""
-    if not more:
-        return method
-    if (larger := method.with_more(more)) is None:
-        what = "the whole document" if method.n_context_chunks(1) else "no document"
-        raise FbragError("usage", f"--more: {method.name} reads {what} anyway", "leave out --more, or --method")
-    return larger
+def reading_twice(method: Method, times: int = 1) -> Method:
+    """Return the method that reads twice as much, `times` times. Raises FbragError `usage` if what it reads is fixed."""
+    for _ in range(times):
+        if (larger := method.reading_twice()) is None:
+            what = "the whole document" if method.n_context_chunks(1, method.chunk_words) else "no document"
+            raise FbragError("usage", f"{method.name} reads {what} anyway: there is no more to read", "ask with another method")
+        method = larger
+    return method

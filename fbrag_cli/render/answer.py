@@ -21,7 +21,7 @@ OWN_KNOWLEDGE = "from the model's own knowledge, not from the document"
 #: How the command line prints an answer that the sources do not support.
 ANYWAY = " (use --allow-unsupported to print it)"
 #: How the command line reads more of the passages that match.
-MORE = ": --more"
+MORE = ": --select {}"
 #: The heading of sources before there is an answer.
 SELECTED = "Selected chunks"
 #: Says that no sentence earns a citation.
@@ -64,7 +64,7 @@ class Matches:
 
     read: number of the passages that match and were read, of `found`. is_more: whether more match than can have been read.
     is_count: whether the question asks for a number of things. files: names of the files of the two best passages, where these
-    match equally well. has_more: whether --more reads more.
+    match equally well. larger: the number of --select that reads twice as much; None if no more can be read.
     """
 
     read: int
@@ -72,14 +72,16 @@ class Matches:
     is_more: bool
     is_count: bool
     files: tuple[str, ...]
-    has_more: bool
+    larger: int | None
 
     def said(self, more: str) -> str:
-        """Return it as a line. more: follows the numbers where more can be read."""
+        """Return it as a line. more: follows the numbers where more can be read, with the number for --select as `{}`."""
         parts = [f"{' and '.join(map(one_line, self.files))} match equally well"] if self.files else []
         if self.is_more:
             counted = ", and a count needs all" if self.is_count else ""
-            parts.append(f"{self.read} of {self.found:,} matching passages read{counted}{more if self.has_more else ''}")
+            parts.append(
+                f"{self.read} of {self.found:,} matching passages read{counted}{more.format(self.larger) if self.larger else ''}"
+            )
         return "; ".join(parts)
 
 
@@ -137,7 +139,7 @@ class Answer:
         """Yield what else is to be known: of no answer, what is missing and what was withheld; of an answer, the best reason to
         doubt it.
 
-        anyway: follows a withheld answer. more: follows the number of matches, if more can be read. sources: whether the sources
+        anyway: follows a withheld answer. more: as for `Matches.said`. sources: whether the sources
         are shown.
         """
         if self.own_knowledge:
@@ -250,7 +252,7 @@ def _matches(trace: Trace, cited: Set[str]) -> Matches | None:
         is_more=is_more,
         is_count=asks == "count",
         files=equal,
-        has_more=trace.method.with_more(1) is not None,
+        larger=trace.method.larger_select,
     )
 
 

@@ -80,7 +80,7 @@ def explanation(trace: Trace, *, memory_mb: float, found: Collection[int] | None
                 **_scores(trace, chunk.position),
                 "rank": combined[chunk.position],
                 "backward_rank": backward[chunk.position],
-                "forward_rank": forward[chunk.position],
+                "forward_rank": forward[chunk.position] if trace.samples else None,
                 "retrieved": chunk.position in retrieved,
                 "selected": chunk.position in selected,
                 "read": [[part.start, part.end] for part in read.get(chunk.position, ())],
@@ -223,7 +223,7 @@ def _scores(trace: Trace, position: int) -> dict[str, Any]:
     raised_by = int(scores.best_sample[position]) if scores.forward[position] else None
     return {
         "backward_score": _rounded(scores.backward[position]),
-        "forward_score": _rounded(scores.forward[position]),
+        "forward_score": _rounded(scores.forward[position]) if trace.samples else None,
         "score": _rounded(scores.combined[position]),
         "relative_score": None if scores.relative is None else _rounded(scores.relative[position]),
         "best_sample": raised_by,

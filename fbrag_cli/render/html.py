@@ -335,7 +335,7 @@ def source_views(trace: Trace, answer: Answer, where: Callable[[Passage], str] =
             "also_in": source.also_in,
             "scored": source.score,
             "backward": f"{digits(trace, scores.backward[position])} (#{backward_ranks[position]})",
-            "forward": f"{digits(trace, scores.forward[position])} (#{forward_ranks[position]})",
+            "forward": f"{digits(trace, scores.forward[position])} (#{forward_ranks[position]})" if trace.samples else "",
             "sample": int(scores.best_sample[position]) + 1 if scores.forward[position] else None,
             "language": passage.document.language,
             "layout": layout.kind,

@@ -15,7 +15,7 @@ from fbrag_cli.trace import Stage, Trace
 
 _MARGIN = "    "  # before a line of a source
 _LEAST = 20  # columns of such a line in the narrowest terminal
-_NEW = " (added by --more)"
+_NEW = " (added)"
 _LONG = 10  # seconds that are told without a fraction
 
 
@@ -99,7 +99,7 @@ def also_read(answer: Answer, layout: Layout, before: Sequence[Passage] = ()) ->
     lines = []
     for is_new, found in sorted(read.items()):
         units = "" if several else f"{unit.removesuffix('s')}s " if len(found) > 1 else f"{unit} "
-        told = Styled().add(f"{'added by --more' if is_new else 'also read'}: {units}", DIM)
+        told = Styled().add(f"{'added' if is_new else 'also read'}: {units}", DIM)
         for i, (where, passage) in enumerate(found.items()):
             told.add(" · " if i else "", DIM).add(where, DIM, link=link(passage) if layout.linked else "")
         lines.append(layout.printed(told, _MARGIN))

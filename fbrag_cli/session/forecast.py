@@ -123,7 +123,11 @@ class Forecast:
 def forecast(session: Session, method: Method, corpus: Corpus) -> Forecast:
     """Return the forecast for a question on a corpus, from the pace in the session's cache."""
     pace = session.cache.read_json(KIND, _key(session, method), _read)
-    return Forecast(pace, _words_read(method, corpus), checked=not method.allow_unsupported and method.n_context_chunks(1) > 0)
+    return Forecast(
+        pace,
+        _words_read(method, corpus),
+        checked=not method.allow_unsupported and method.n_context_chunks(1, corpus.chunk_words) > 0,
+    )
 
 
 def keep(forecast: Forecast, session: Session, method: Method, trace: Trace) -> None:
@@ -133,10 +137,10 @@ def keep(forecast: Forecast, session: Session, method: Method, trace: Trace) -> 
 
 
 def _key(session: Session, method: Method) -> str:
-    """Return the cache key for the pace of this machine with these models, threads and devices."""
+    """Return the cache key for the pace of this machine with these models, threads and devices, with or without samples."""
     from fbrag_cli.storage.cache import entry_key
 
-    return entry_key(KIND, platform.node(), asdict(session.models.settings), method.name)
+    return entry_key(KIND, platform.node(), asdict(session.models.settings), method.name, method.needs_small)
 
 
 def _read(entry: Mapping[str, Any]) -> Pace:
@@ -150,5 +154,5 @@ def _words_read(method: Method, corpus: Corpus) -> dict[str, float]:
     """Return the numbers of words that the forward lookup and the answer will read, at least 1 each."""
     n_all = len(corpus.chunks)
     chunks = {"forward": getattr(method, "recall", 0)} if method.needs_small or method.needs_large else {}
-    chunks["answer"] = method.n_context_chunks(n_all)
+    chunks["answer"] = method.n_context_chunks(n_all, corpus.chunk_words)
     return {name: max(1, min(count * corpus.chunk_words, corpus.n_words)) for name, count in chunks.items()}

@@ -81,7 +81,7 @@ def _groups(queries: Iterable[Query]) -> Iterator[list[Query]]:
             group = []
         group.append(query)
         n_chunks = len(query.corpus.chunks)
-        if n_chunks > 2 * query.method.n_context_chunks(n_chunks):
+        if n_chunks > 2 * query.method.n_context_chunks(n_chunks, query.corpus.chunk_words):
             yield group
             group = []
     if group:

@@ -23,7 +23,7 @@ class ModelSettings:
         None,
         "model for the answer: a name from 'fbrag models list', a GGUF file, a server (http://host:port/v1#model), or "
         "'local', a model server on this machine",
-        flags=("-m", "--large"),
+        flags=("-m", "--large", "--model"),
         metavar="MODEL",
     )
     small: str | None = knob(None, "model for the forward samples (same forms as --large)", metavar="MODEL")

@@ -33,7 +33,7 @@ _MOST_WORDS = 1 << 30  # in a chunk
 # default model's vocabulary, a word of a novel has 1.3 tokens, and one by weight up to 2.6: base64 2.6, JWTs 2.5, times 2.4,
 # hashes 2.2, DNA 2.1, minified code 1.2. Prose with names and addresses weighs up to 1.3 of its words.
 _LONG, _UNIT, _DIGITS = 16, 4, 4
-_DENSE = 1.5  # times its words: what weighs more is no prose
+_DENSE = 1.5  # times its words: more is not prose
 _NEVER_CUT = 250  # words: a chunk of a few words may contain a long URL
 _PLACES = tuple(re.compile(pattern, re.DOTALL) for pattern in (r".*\n", r".*\s", r".*[,;]", r".*"))  # to cut at, best first
 
@@ -163,7 +163,7 @@ def word_spans(text: str) -> Iterator[tuple[int, int]]:
 
 
 def count_words(text: str) -> int:
-    """Return the number of words of `text`; more if it is no prose but base64, numbers or code without spaces: its weight."""
+    """Return the number of words of `text`; of base64, numbers or code without spaces its weight, which is more."""
     words = [text[start:end] for start, end in word_spans(text)]
     weight = sum(map(_weight, words))
     return round(weight) if weight > _DENSE * len(words) else len(words)
@@ -180,7 +180,7 @@ def cut(text: str, n_words: int, in_rows: Callable[[int], bool] | None = None) -
     A chunk ends with a sentence, up to a tenth of `n_words` before or after `n_words`: preferably at the end of a paragraph, else
     as near to `n_words` as possible. If no sentence ends there, it has exactly `n_words`. Every word is in one chunk. in_rows:
     returns whether an offset is in the rows of a table, in which a chunk ends with a row, best before a blank line. A chunk
-    that is no prose (`count_words`) is cut again, at the end of a line if it has one.
+    that weighs more than prose (`count_words`) is cut again, at the end of a line if it has one.
     """
     n_words = min(n_words, _MOST_WORDS)
     slack = n_words // 10

@@ -60,7 +60,7 @@ COMMANDS: dict[str, tuple[str, dict[str, str]]] = {
     "ask --gpu require, no driver": (f"{ASK} --gpu require", NO_GPU),
     "doctor, no driver": ("doctor --offline", NO_GPU),
     "ask, small buffers": (ASK, {"GGML_VK_FORCE_MAX_ALLOCATION_SIZE": "20000000"}),
-    "ask, large context": (f"{ASK} -s ctx=8192 --more", {}),
+    "ask, large context": (f"{ASK} -s ctx=8192 --select 10", {}),
     "doctor": ("doctor --offline", {}),
 }
 

@@ -15,7 +15,20 @@ QUESTION = "Where was the Garefowl built?"
 
 @pytest.fixture
 def options(smollm2: Path) -> list[object]:
-    return ["--small", smollm2, "--large", smollm2, "--recall", 1, "--select", 1, "--samples", 2, "--set", "forward-tokens=12"]
+    return [
+        "--small",
+        smollm2,
+        "--large",
+        smollm2,
+        "--set",
+        "recall=1",
+        "--select",
+        1,
+        "--samples",
+        2,
+        "--set",
+        "forward-tokens=12",
+    ]
 
 
 def answered(fbrag: Run, *arguments: object) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from tests.servers import Loopback, declining_reply, stream
 QUESTION = "Who was the master of the ship?"
 MODELS = ("--small", "smollm2-135m", "-m", "smollm2-135m")
 SHORT = ("--chunk-words", "60", "--set", "forward-tokens=24", "--max-tokens", "24")
-FAST = ("--recall", "2", "--select", "2", "--samples", "2", *SHORT, *MODELS)
+FAST = ("--set", "recall=2", "--select", "2", "--samples", "2", *SHORT, *MODELS)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -205,7 +205,7 @@ def test_an_output_file_is_whole_or_not_there(fbrag: Run, tmp_path: Path) -> Non
     assert fbrag("ask", INQUIRY, QUESTION, "--json", "-o", "answer.json", "--allow-unsupported", *FAST).stdout == ""
     assert json.loads((tmp_path / "answer.json").read_text())["status"] == "answered"
     (tmp_path / "kept.json").write_text("before")
-    failed = fbrag("ask", INQUIRY, QUESTION, "-o", "kept.json", "--recall", "16", *MODELS, "--timeout", "0.2")
+    failed = fbrag("ask", INQUIRY, QUESTION, "-o", "kept.json", "--set", "recall=16", *MODELS, "--timeout", "0.2")
     assert failed.returncode == 5
     assert (tmp_path / "kept.json").read_text() == "before"
     assert sorted(path.name for path in tmp_path.iterdir() if path.is_file()) == ["answer.json", "kept.json"]
@@ -228,7 +228,7 @@ def test_a_document_cannot_speak_to_the_terminal_or_as_markup(fbrag: Run, tmp_pa
 
 def test_ctrl_c_ends_with_130(clean_environment: dict[str, str], tmp_path: Path) -> None:
     command = [sys.executable, "-m", "fbrag_cli", "ask", str(INQUIRY), QUESTION, "-v", "-o", "x.txt"]
-    command += ["--recall", "16", "--small", "smollm2-135m", "-m", "smollm2-135m"]
+    command += ["--set", "recall=16", "--small", "smollm2-135m", "-m", "smollm2-135m"]
     with (
         subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=clean_environment, cwd=tmp_path
@@ -267,13 +267,17 @@ def test_a_closed_pipe_ends_silently(clean_environment: dict[str, str]) -> None:
 
 
 def test_the_time_limit_is_exit_5(fbrag: Run) -> None:
-    done = fbrag("ask", INQUIRY, QUESTION, "--timeout", "0.2", "--recall", "16", "--small", "smollm2-135m", "-m", "smollm2-135m")
+    done = fbrag(
+        "ask", INQUIRY, QUESTION, "--timeout", "0.2", "--set", "recall=16", "--small", "smollm2-135m", "-m", "smollm2-135m"
+    )
     assert done.returncode == 5
     assert done.stderr.startswith("error: timed out after 0.2 s")
 
 
 def test_a_prompt_that_does_not_fit_is_an_error_with_both_numbers(fbrag: Run) -> None:
-    done = fbrag("ask", INQUIRY, QUESTION, "--recall", "20", "--set", "ctx=2048", "--small", "smollm2-135m", "-m", "smollm2-135m")
+    done = fbrag(
+        "ask", INQUIRY, QUESTION, "--set", "recall=20", "--set", "ctx=2048", "--small", "smollm2-135m", "-m", "smollm2-135m"
+    )
     assert done.returncode == 2
     assert re.search(r"has \d,\d{3} tokens, limit 2,048", done.stderr)
 

@@ -55,7 +55,7 @@ def in_bash(environment: dict[str, str], folder: Path, *words: str) -> list[str]
         (["ask", "--set", "forw"], ["forward-tokens="]),
         (["ask", "--help"], ["--help", "--help-all"]),
         (["ask", "--method", "v"], ["vanilla"]),
-        (["ask", "book.txt", "--granularity", ""], ["auto", "chunk", "window"]),
+        (["ask", "book.txt", "--sources", ""], ["all", "cited", "none"]),
         (["--color", "al"], ["always"]),
         (["ask", "--small", "my"], ["my-own"]),
         (["ask", "-m", "smollm2-135m"], ["smollm2-135m"]),
@@ -146,7 +146,7 @@ def test_a_shell_that_nobody_knows(fbrag: Run) -> None:
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.splitlines() == [
         'error: --show-completion is "tcsh", expected one of bash, zsh, fish, powershell, pwsh',
-        "hint: fbrag --help",
+        "hint: fbrag --help-all",
     ]
 
 

@@ -57,8 +57,8 @@ def test_show_as_json(fbrag: Run, config: Path) -> None:
         (["set", "gpuu", "off"], "did you mean gpu?"),
         (["unset", "sampels"], "did you mean samples?"),
         (["set", "gpu", "of"], "one of auto, off, require"),
-        (["set", "samples", "many"], "a whole number from 1 to 64"),
-        (["set", "samples", "65"], "a whole number from 1 to 64"),
+        (["set", "samples", "many"], "a whole number from 0 to 64"),
+        (["set", "samples", "65"], "a whole number from 0 to 64"),
         (["set", "recall", "0"], "a whole number, at least 1"),
         (["set", "gpu_layers", "some"], "auto, all or a number"),
         (["set", "jobs", "65"], "auto or a number from 1 to 64"),
@@ -130,7 +130,7 @@ def test_a_value_that_does_not_fit_is_told_with_its_place_and_can_be_mended(fbra
     done = fbrag("ask", book, "Who?", "--dry-run", "--json")
     assert done.returncode == 2
     assert json.loads(done.stdout)["error"]["code"] == "config"
-    assert done.stderr.splitlines()[0] == f'error: {config}: samples is "many", expected a whole number from 1 to 64'
+    assert done.stderr.splitlines()[0] == f'error: {config}: samples is "many", expected a whole number from 0 to 64'
     assert fbrag("ask", "--help").returncode == 0
     assert fbrag("config", "set", "samples", "3").returncode == 0
     assert config.read_text() == "# mine\nsamples = 3\n"

@@ -111,7 +111,7 @@ def test_a_question_with_bytes_that_are_no_text_is_asked(shell: Shell) -> None:
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("option", ["--lang", "--encoding", "--large", "--pages", "--method", "--format", "--recall", "--gpu"])
+@pytest.mark.parametrize("option", ["--lang", "--encoding", "--large", "--pages", "--method", "--format", "--select", "--gpu"])
 def test_a_message_repeats_no_argument_of_100_kb(fbrag: Run, tmp_path: Path, option: str) -> None:
     (tmp_path / "fine.txt").write_text("The brig sailed at noon.")
     done = fbrag("ask", "fine.txt", "Who?", option, "x" * 100_000)
@@ -195,7 +195,7 @@ MANY = "9" * 31
     "arguments",
     [
         *(["--timeout", value] for value in ("inf", "nan", "1e10", "1e300")),
-        *(["--recall", value] for value in ("infk", "nank", "1e400k")),
+        *(["--select", value] for value in ("infk", "nank", "1e400k")),
         *(["--select", value] for value in ("infk", "1e400k")),
         *(["--set", f"cache-limit={value}"] for value in ("inf", "nan", "1e300")),
         *(["--threads", value] for value in ("1000000", MANY)),

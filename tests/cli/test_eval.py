@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from fbrag_cli.methods.registry import PRESETS
 from tests.conftest import INQUIRY, Run, needs
 from tests.retrieval import minilm
 
@@ -61,22 +60,19 @@ def test_retrieval_alone_needs_no_model_and_makes_a_table_with_intervals(fbrag: 
 
 
 def test_a_preset_is_compared_with_the_default(fbrag: Run, data: Path, tmp_path: Path) -> None:
-    """A list varies the settings that the preset leaves open."""
+    """A list counts more than the preset."""
     rows, command = tmp_path / "rows.jsonl", ("eval", data, "--retrieval-only", "--method", "vanilla", "--limit", "1")
-    done = fbrag(*command, "--set", "select=3,5", "--preset", "default,fast", "-o", rows)
+    done = fbrag(*command, "--set", "select=auto,3", "--preset", "default,thorough", "-o", rows)
     assert done.returncode == 0, done.stderr
     found = [json.loads(line)["configuration"] for line in rows.read_text().splitlines()]
-    assert sorted((each["method"], each["select"]) for each in found) == [
-        ("order-preserving", 3),
-        ("order-preserving", 5),
-        ("vanilla", 3),
-        ("vanilla", 5),
-    ]
-    assert {each.get("window_weight") for each in found} == {None, PRESETS["fast"]["window_weight"]}
+    assert sorted(each["select"] for each in found) == [3, 5, 8]
     short = fbrag("eval", data, "--retrieval-only", "--limit", "1", "--fast", "-o", tmp_path / "short.jsonl")
     assert short.returncode == 0, short.stderr
     (row,) = map(json.loads, (tmp_path / "short.jsonl").read_text().splitlines())
-    assert row["configuration"]["window_weight"] == PRESETS["fast"]["window_weight"]
+    assert row["configuration"]["samples"] == 0
+    assert "small" not in row["configuration"]
+    none = fbrag(*command, "--preset", "fast", "-o", rows)
+    assert (none.returncode, "fast has no effect with vanilla" in none.stderr) == (2, True)
     refused = fbrag(*command, "--preset", "slow", "-o", rows)
     assert (refused.returncode, '--preset is "slow", expected one of default, fast, thorough' in refused.stderr) == (2, True)
 

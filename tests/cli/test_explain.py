@@ -15,7 +15,7 @@ from tests.conftest import INQUIRY, Run
 from tests.documents.making import pptx, shape
 
 QUESTION = "In which town was the watchmaker who repaired the standard chronometer born?"
-FAST = ("--recall", "2", "--select", "3", "--samples", "2", "--set", "forward-tokens=24", "--small", "smollm2-135m")
+FAST = ("--set", "recall=2", "--select", "3", "--samples", "2", "--set", "forward-tokens=24", "--small", "smollm2-135m")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -64,7 +64,7 @@ def test_what_was_sampled_once_is_not_sampled_again(fbrag: Run) -> None:
     assert (kept["cached"], sum(chunk["selected"] for chunk in kept["chunks"])) == (["text", "index", "samples"], 4)
     (forward,) = (stage for stage in kept["stages"] if stage["name"] == "forward")
     assert (forward["seconds"], forward["cached_tokens"]) == (0, forward["prompt_tokens"])
-    for changed in (("--seed", "1"), ("--set", "temperature=0.7"), ("--recall", "3"), ("--no-cache",)):
+    for changed in (("--seed", "1"), ("--set", "temperature=0.7"), ("--set", "recall=3"), ("--no-cache",)):
         assert "samples" not in json.loads(fbrag(*command, *changed).stdout)["cached"]
 
 
@@ -82,8 +82,8 @@ def test_find_tells_the_fate_of_a_passage_across_line_ends(fbrag_cached: Run) ->
 
 def test_what_the_large_model_reads_is_listed_and_found(fbrag_cached: Run) -> None:
     models = ("--small", "smollm2-135m", "-m", "smollm2-135m")
-    looking = ("--recall", "1", "--samples", "2", "--set", "forward-tokens=24")
-    asked = ("explain", INQUIRY, QUESTION, "--max-words", "200", "-n", "3", *looking, *models)
+    looking = ("--set", "recall=1", "--samples", "2", "--set", "forward-tokens=24")
+    asked = ("explain", INQUIRY, QUESTION, "-n", "3", *looking, *models)
     told, text = json.loads(fbrag_cached(*asked, "--json").stdout), INQUIRY.read_text("utf-8")
     read = [text[start:end] for chunk in told["chunks"] for start, end in chunk["read"]]
     n_words = sum(len(part.split()) for part in read)

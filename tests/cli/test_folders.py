@@ -13,7 +13,7 @@ import pytest
 
 from tests.conftest import Run
 
-SHORT = ("--recall", "2", "--select", "2", "--samples", "2", "--chunk-words", "60", "--set", "forward-tokens=24")
+SHORT = ("--set", "recall=2", "--select", "2", "--samples", "2", "--chunk-words", "60", "--set", "forward-tokens=24")
 FAST = (*SHORT, "--max-tokens", "16", "--small", "smollm2-135m", "-m", "smollm2-135m")
 QUESTION = "Who keeps the lighthouse?"
 

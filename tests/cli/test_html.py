@@ -16,7 +16,7 @@ from tests.servers import Loopback
 
 QUESTION = "Who was the master of the ship?"
 SHORT = ("--chunk-words", "60", "--set", "forward-tokens=24")
-FAST = ("--recall", "2", "--samples", "2", *SHORT, "--small", "smollm2-135m")
+FAST = ("--set", "recall=2", "--samples", "2", *SHORT, "--small", "smollm2-135m")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -28,7 +28,7 @@ def words(text: str) -> str:
     return " ".join(text.split())
 
 
-@pytest.mark.parametrize("read", [("--select", "2"), ("--max-words", "120", "--recall", "1")])
+@pytest.mark.parametrize("read", [("--select", "2"), ("--set", "recall=1", "--select", "2")])
 def test_ask_writes_the_page_beside_the_answer(fbrag: Run, tmp_path: Path, read: tuple[str, str]) -> None:
     page = tmp_path / "page.html"
     options = ("-m", "smollm2-135m", "--max-tokens", "16", "--allow-unsupported", "--json", *FAST, *read)

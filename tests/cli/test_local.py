@@ -11,7 +11,7 @@ from tests.conftest import INQUIRY, Run
 from tests.servers import Loopback, ollama
 
 QUESTION = "Who was the master of the ship?"
-FEW = tuple("--recall 2 --select 2 --samples 2 --chunk-words 60 --set forward-tokens=8 --max-tokens 8".split())
+FEW = tuple("--set recall=2 --select 2 --samples 2 --chunk-words 60 --set forward-tokens=8 --max-tokens 8".split())
 LOCAL = ("--large", "local", "--small", "local")
 
 

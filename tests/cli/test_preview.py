@@ -18,7 +18,9 @@ from fbrag_cli.cli.live import Preview, Region
 from fbrag_cli.errors import FbragError
 from fbrag_cli.indexing.collect import collect_text
 from fbrag_cli.methods import registry
+from fbrag_cli.methods.fb_rag.fb_rag import FBRag
 from fbrag_cli.methods.fb_rag.vanilla import Vanilla
+from fbrag_cli.methods.method import Method
 from fbrag_cli.progress import Event
 from fbrag_cli.query import Query
 from fbrag_cli.session import forecast
@@ -313,46 +315,57 @@ def test_a_pace_that_is_damaged_in_the_cache_is_dropped(tmp_path: Path) -> None:
 FILE, VARIABLE, FLAG = range(3)
 
 
-def resolved(**given: tuple[object, int]) -> dict[str, object]:
-    """The values of options of which `given` are set, each with its origin."""
+def made(*, on_gpu: bool = False, **given: tuple[object, int]) -> Method:
+    """The method of options of which `given` are set, each with its origin."""
     layers = [{name: value for name, (value, origin) in given.items() if origin == each} for each in (FILE, VARIABLE, FLAG)]
-    found = registry.resolved(*layers)
-    usual = {"method": "fb-rag", "retriever": "bm25", "window_weight": 0.0}
-    return {name: value for name, value in found.items() if value != usual.get(name) and name not in ("fast", "thorough")}
+    return registry.choose_method(*layers, on_gpu=on_gpu)
 
 
-def test_fast_is_the_question_alone_and_thorough_more_chunks() -> None:
-    assert resolved() == {}
-    assert resolved(fast=(True, FLAG)) == {"method": "order-preserving", "allow_unsupported": True, "window_weight": 0.6}
-    assert resolved(thorough=(True, FLAG)) == {"select": 10}
+def test_fast_draws_no_samples_and_thorough_reads_more() -> None:
+    assert made(fast=(True, FLAG)) == FBRag(samples=0)
+    assert made(thorough=(True, FLAG)) == FBRag(samples=5, select=8)
+    assert made(thorough=(True, FLAG), on_gpu=True) == FBRag(samples=5, select=20, recall=20, forward_tokens=128)
+    assert made(thorough=(True, FLAG), method=("vanilla", FLAG)) == Vanilla(select=8)
 
 
 def test_an_option_beside_a_preset_counts_unless_it_comes_from_further_away() -> None:
-    assert resolved(thorough=(True, FLAG), select=(3, FLAG)) == {"select": 3}
-    assert resolved(thorough=(True, FLAG), select=(3, FILE)) == {"select": 10}
-    assert resolved(thorough=(True, FILE), select=(3, FLAG)) == {"select": 3}
-    assert resolved(fast=(True, FLAG), method=("vanilla", FILE))["method"] == "order-preserving"
-    assert resolved(fast=(True, FILE), method=("vanilla", FLAG)) == {"method": "vanilla"}
-    assert resolved(fast=(True, FILE), thorough=(True, FLAG)) == {"select": 10}
-    assert resolved(fast=(True, FLAG), method=("order-preserving", FLAG))["allow_unsupported"] is True
+    assert made(thorough=(True, FLAG), select=(3, FLAG)) == FBRag(samples=5, select=3)
+    assert made(thorough=(True, FLAG), select=(3, FILE)) == FBRag(samples=5, select=8)
+    assert made(thorough=(True, FILE), select=(3, FLAG)) == FBRag(samples=5, select=3)
+    assert made(thorough=(True, FILE), select=(None, FLAG)) == FBRag(samples=5, select=8)
+    assert made(fast=(True, FILE), method=("vanilla", FLAG)) == Vanilla()
+    assert made(fast=(True, FILE), samples=(2, FLAG)) == FBRag(samples=2)
+    assert made(fast=(True, FILE), thorough=(True, FLAG)) == FBRag(samples=5, select=8)
 
 
-def test_fast_weighs_windows_with_bm25_alone() -> None:
-    assert "window_weight" not in resolved(fast=(True, FLAG), retriever=("minilm.gguf", FILE))
-    assert "window_weight" not in resolved(fast=(True, FLAG), window_weight=(0.0, FLAG))
-
-
-@pytest.mark.parametrize("other", [{"thorough": (True, FLAG)}, {"method": ("vanilla", FLAG)}])
-def test_what_contradicts_a_preset_is_an_error(other: dict[str, tuple[object, int]]) -> None:
-    with pytest.raises(FbragError) as told:
-        resolved(fast=(True, FLAG), **other)
+@pytest.mark.parametrize(
+    ("given", "what"),
+    [
+        ({"fast": True, "thorough": True}, "use either fast or thorough"),
+        ({"fast": True, "method": "vanilla"}, "fast has no effect with the method vanilla"),
+        ({"fast": True, "samples": 3}, "fast has no effect next to samples"),
+        ({"thorough": True, "method": "closed-book"}, "thorough has no effect with the method closed-book"),
+        ({"thorough": True, "method": "fit-rag"}, "thorough changes nothing with the method fit-rag"),
+        ({"samples": 0, "small": "m.gguf"}, "small has no effect with samples 0"),
+        ({"fast": True, "top_k": 5}, "top_k has no effect with fast"),
+        ({"samples": 0, "weights": "0:1"}, "weights has no effect with samples 0"),
+        ({"method": "vanilla", "samples": 3}, "samples has no effect with the method vanilla"),
+    ],
+)
+def test_what_would_have_no_effect_is_refused(given: dict[str, object], what: str) -> None:
+    with pytest.raises(FbragError, match=what) as told:
+        made(**{name: (value, FLAG) for name, value in given.items()})
     assert told.value.code == "usage"
     assert told.value.hint
 
 
 def test_presets_are_options_of_ask_and_explain_and_of_their_file(fbrag: Run, tmp_path: Path) -> None:
-    assert fbrag("ask", INQUIRY, QUESTION, "--dry-run", "--fast").stdout.endswith(" chunks: 5 to select\n")
-    assert fbrag("ask", INQUIRY, QUESTION, "--dry-run", env={"FBRAG_THOROUGH": "1"}).stdout.endswith(", 10 to select\n")
+    assert fbrag("ask", INQUIRY, QUESTION, "--dry-run", "--fast").stdout.endswith(
+        ": 2 to retrieve, 400 words of windows to read\n"
+    )
+    assert fbrag("ask", INQUIRY, QUESTION, "--dry-run", env={"FBRAG_THOROUGH": "1"}).stdout.endswith(
+        ", 1,800 words of windows to read\n"
+    )
     (tmp_path / "fast.toml").write_text("fast = true\n")
     configured = ("--config", tmp_path / "fast.toml", "--dry-run")
     assert fbrag("ask", INQUIRY, QUESTION, *configured).stdout.endswith(" chunks: 5 to select\n")

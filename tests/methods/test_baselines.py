@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -23,9 +21,7 @@ from fbrag_cli.methods.prompts import Templates
 from fbrag_cli.methods.ranking import ChunkMethod
 from fbrag_cli.methods.registry import METHODS, find_method, names
 from fbrag_cli.progress import Event
-from fbrag_cli.query import Collection, Query
 from fbrag_cli.render.as_json import explanation
-from fbrag_cli.retrieval.bm25 import BM25
 from fbrag_cli.trace import Trace
 from tests.methods.scripted import Scripted, retrieved, tools
 
@@ -80,43 +76,12 @@ def test_order_preserving_reads_the_same_chunks_in_document_order(corpus: Corpus
     assert told(large).index(CHUNKS[2]) < told(large).index(CHUNKS[7])
 
 
-def test_chunks_that_share_no_word_with_the_question_are_read_as_in_the_paper_but_not_with_windows() -> None:
+def test_chunks_that_share_no_word_with_the_question_are_read_as_in_the_paper() -> None:
     texts = [FILLER.replace("water", f"water{i}") for i in range(60)]
     texts[30] = CHUNKS[7]
     corpus = build_corpus([Document.of("d", "d", Extracted(Content("\n".join(texts)), "text/plain"))], 10)
-
-    def read(weight: float) -> list[int]:
-        method = OrderPreserving(select=40, window_weight=weight)
-        return [passage.position for passage in retrieved(method, QUESTION, tools(corpus)).context]
-
-    assert read(0) == [*range(40)]
-    assert 30 in read(0.6)
-    assert set(read(0.6)) < {*range(20, 41)}
-
-
-def test_a_window_over_the_end_of_a_chunk_lifts_both_chunks() -> None:
-    """Chunk 4 ends with the lantern, chunk 5 begins with the rest; chunk 20 names two of the question's words alone."""
-    texts = [FILLER] * 30
-    texts[4:6] = [
-        "grey water lay flat low cloud under all that lantern",
-        "sealed captain lost grey water lay flat under low cloud",
-    ]
-    texts[20] = "lantern captain grey water lay flat under low cloud"
-    corpus = build_corpus([Document.of("d", "d", Extracted(Content("\n".join(texts)), "text/plain"))], 10)
-
-    def selected(weight: float) -> set[int]:
-        method = OrderPreserving(select=2, window_weight=weight)
-        return set(retrieved(method, "Which captain lost the sealed lantern?", tools(corpus)).selected)
-
-    assert (selected(0), selected(1)) == ({5, 20}, {4, 5})
-
-
-def test_windows_need_bm25(corpus: Corpus) -> None:
-    given = tools(corpus)
-    dense: Any = SimpleNamespace(name="dense:mini", scores=given.retriever.scores, excerpt_scores=given.retriever.excerpt_scores)
-    query = Query(QUESTION, Collection(corpus, BM25.of(corpus)), OrderPreserving(window_weight=0.6))
-    with pytest.raises(FbragError, match="bm25, not dense:mini"):
-        query.method.retrieve(query, replace(given, retriever=dense))
+    trace = retrieved(OrderPreserving(select=40), QUESTION, tools(corpus))
+    assert [passage.position for passage in trace.context] == [*range(40)]
 
 
 @pytest.mark.parametrize("name", [name for name in names() if name not in ("fb-rag", "r2ag")])

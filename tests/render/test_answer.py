@@ -111,12 +111,12 @@ def last_note(trace: Trace) -> str:
 def test_more_matches_than_were_read_are_said_in_every_form() -> None:
     trace = read_in_part("Who are the members of the finance committee?", [*MEMBERS, *GULLS])
     line = "5 of 8 matching passages read"
-    assert last_note(trace) == f"{line}: --more"
+    assert last_note(trace) == f"{line}: --select 10"
     answer, layout = answer_of(trace), Layout(context=0)
-    assert f"{line}: --more\n" in text(answer, layout)
-    assert f"{line}: \\-\\-more" in markdown(answer, layout) or f"{line}: --more" in markdown(answer, layout)
+    assert f"{line}: --select 10\n" in text(answer, layout)
+    assert f"{line}: \\-\\-select 10" in markdown(answer, layout) or f"{line}: --select 10" in markdown(answer, layout)
     assert f"*{line}*" in "".join(chat_message(answer))
-    assert f"{line} (--more reads more)" in page(trace)
+    assert f"{line} (more can be read)" in page(trace)
     told, row = as_json.answer(trace, memory_mb=0), answered(Job(("log.txt",), "1", trace.question), trace, {})
     for record in (told, row):
         assert record["matching_passages"] == {"read": 5, "found": 8, "files": []}
@@ -136,11 +136,11 @@ def test_nothing_is_said_where_all_that_matches_was_read_or_little_matches() -> 
 
 def test_a_question_for_many_things_counts_what_matches_less() -> None:
     plain = read_in_part("Who was elected to the finance committee?", [*MEMBERS, *GULLS], select=2)
-    assert last_note(plain) == "2 of 8 matching passages read: --more"
+    assert last_note(plain) == "2 of 8 matching passages read: --select 4"
     for question, more in (
-        ("How many were elected to the finance committee?", ", and a count needs all: --more"),
-        ("Who was the youngest of the finance committee?", ": --more"),
-        ("Wie viele sind im finance committee?", ", and a count needs all: --more"),
+        ("How many were elected to the finance committee?", ", and a count needs all: --select 10"),
+        ("Who was the youngest of the finance committee?", ": --select 10"),
+        ("Wie viele sind im finance committee?", ", and a count needs all: --select 10"),
     ):
         trace = read_in_part(question, [*MEMBERS, *GULLS], select=5)
         assert last_note(trace) == f"5 of 8 matching passages read{more}"

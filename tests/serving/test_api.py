@@ -63,7 +63,7 @@ def test_an_answer_is_that_of_the_command_line(folder: Path, tiny: Path, fbrag: 
     document = str(folder / "inquiry.txt")
     with live(pair(tiny), [document]) as server:
         found = server.ask(QUESTION, settings={"samples": 2, "recall": 3, "max-tokens": 20})
-    options = ["--small", tiny, "--large", tiny, "--samples", 2, "--recall", 3, "--max-tokens", 20]
+    options = ["--small", tiny, "--large", tiny, "--samples", 2, "--set", "recall=3", "--max-tokens", 20]
     run = fbrag("ask", document, QUESTION, "--json", "--no-cache", *options)
     assert comparable(found) == comparable(json.loads(run.stdout))
 
@@ -107,7 +107,7 @@ def test_all_that_is_served_is_asked_without_a_name(served: Live) -> None:
 def test_more_is_read_for_the_same_question(served: Live) -> None:
     asked = {"documents": [id_of(served, "inquiry.txt")], "settings": {"method": "vanilla", "select": 2, "max_tokens": 2}}
     assert len(served.ask(QUESTION, **asked)["sources"]) == 2
-    assert len(served.ask(QUESTION, **asked, more=2)["sources"]) == 6
+    assert len(served.ask(QUESTION, **asked, more=2)["sources"]) == 8
 
 
 def test_a_place_is_read(served: Live, folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""One model in both roles reads no passage twice: Stage III goes on from what Stage II has read, and --more from Stage III."""
+"""One model in both roles reads no passage twice: Stage III goes on from Stage II, and twice as much from what was read."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def cost(trace: Trace, name: str) -> Stage:
 
 @pytest.mark.parametrize("granularity", ["chunk", "window"])
 def test_the_recalled_passages_are_read_once(session: Session, granularity: str) -> None:
-    method = FBRag(recall=2, select=5, samples=2, forward_tokens=8, max_tokens=8, granularity=granularity, max_words=60)  # type: ignore[arg-type]
+    method = FBRag(recall=2, select=5, samples=2, forward_tokens=8, max_tokens=8, granularity=granularity)  # type: ignore[arg-type]
     trace = answered(session, method)
     recalled = sum(len(excerpt.text) for excerpt in trace.forward.read)
     assert cost(trace, "answer").cached_tokens >= recalled
@@ -56,7 +56,7 @@ def test_the_recalled_passages_are_read_once(session: Session, granularity: str)
 
 def test_more_reads_only_what_is_new(session: Session) -> None:
     first = answered(session, METHOD)
-    larger = METHOD.with_more(1)
+    larger = METHOD.reading_twice()
     assert isinstance(larger, FBRag)
     more = answered(session, larger)
     assert "samples" in more.cached

@@ -69,10 +69,10 @@ def test_values_of_every_kind(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ('samples = "five"', 'samples is "five", expected a whole number from 1 to 64'),
-        ("samples = 0", "samples is 0, expected a whole number from 1 to 64"),
-        ("samples = 5.0", "samples is 5.0, expected a whole number from 1 to 64"),
-        ("samples = true", "samples is true, expected a whole number from 1 to 64"),
+        ('samples = "five"', 'samples is "five", expected a whole number from 0 to 64'),
+        ("samples = 65", "samples is 65, expected a whole number from 0 to 64"),
+        ("samples = 5.0", "samples is 5.0, expected a whole number from 0 to 64"),
+        ("samples = true", "samples is true, expected a whole number from 0 to 64"),
         ("gpu = false", "gpu is false, expected one of auto, off, require"),
         ('gpu = "on"', 'gpu is "on", expected one of auto, off, require'),
         ("gpu = {}", "gpu is a table, expected one of auto, off, require"),

@@ -44,7 +44,7 @@ _MAX_ODD_GUESS = 0.01
 # Signs and small letters of Western texts in UTF-8. Their bytes hardly ever meet in another encoding, so they weigh more.
 _FAMILIAR = re.compile(rb"\xe2\x80[\x90-\xaf]|\xe2\x82\xac|\xc3[\xa0-\xbf]")
 _SEQUENCE = re.compile(rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}")
-_FEWEST_LINES = 2  # of each of two encodings: a cut character, or a stray byte, is no second one
+_FEWEST_LINES = 2  # of each of two encodings: one line may have a cut character or a stray byte
 # What cp1252 has instead of the controls of Latin-1, as these; and the beginning of UTF-8 that was taken for either of the two.
 _AS_LATIN = {
     ord(bytes([byte]).decode("cp1252")): byte for byte in range(0x80, 0xA0) if byte not in (0x81, 0x8D, 0x8F, 0x90, 0x9D)
@@ -203,7 +203,7 @@ def _utf8(source: Source, *, declared: bool = False) -> Decoded | None:
 
 
 def _utf8_and_another(source: Source) -> Decoded | None:
-    """Decode a text whose lines are in UTF-8 or in another encoding, as of two files that were joined; None if it is no such."""
+    """Decode a text whose lines are in UTF-8 or in another encoding, as of two files that were joined; None for other texts."""
     lines = source.data.split(b"\n")
     kinds = Counter(kind for line in lines if (kind := _kind_of(line)))
     others = [line for line in lines if _kind_of(line) == "other"]

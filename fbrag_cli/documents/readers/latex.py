@@ -73,7 +73,7 @@ _Span = tuple[int, int, str]  # start and end (characters) of what is replaced, 
 
 
 def read_latex(source: Source, codec: str | None = None, markup: bool = False) -> Extracted:
-    r"""Read LaTeX with the files that it includes (\input, \include), each where it is named.
+    r"""Read LaTeX with the files that it includes (\input, \include), each in the place of its command.
 
     Only files in the folder of this one, or below it, are read; others are named in the warning. Comments and the preamble, but
     for what is printed of it, become blanks: each line keeps its number. codec, errors: as `read_plain`.
@@ -221,7 +221,7 @@ def _printed(text: str) -> str:
 
 
 def _accented(command: str, own: set[str]) -> str:
-    """Return the letter or sign that a command stands for; "" for a command of the author."""
+    """Return the letter or sign that a command prints; "" for a command of the author."""
     found = _TOKEN.match(command)
     if found is None or (found["letter"] or found["sign"]) in own:
         return ""

@@ -176,7 +176,7 @@ class _Texts:
     def _text(self, part: MIMEPart) -> None:
         """Add the text of a part, decoded as it declares, if its bytes fit; under its name, if it is an attached file.
 
-        A part that is no text whatever it declares, and a file whose encoding would be a guess, is an attachment.
+        A part whose bytes are not text, and a file whose encoding would be a guess, is an attachment.
         """
         data = part.get_payload(decode=True)
         data = data if isinstance(data, bytes) else b""

@@ -192,4 +192,4 @@ def _parameters(weights: Weights, n_cells: int, n_sequences: int) -> Any:
 
 
 def _too_large(what: str) -> FbragError:
-    return FbragError("out_of_memory", what, "use fewer chunks (--recall, --select) or a smaller model")
+    return FbragError("out_of_memory", what, "use fewer chunks (--select) or a smaller model")

@@ -107,7 +107,7 @@ class PromptCache:
                 "prompt_too_long",
                 f"the prompt is too long for {self._name}: with {need.n_samples} x {need.max_tokens} tokens for the reply it "
                 f"has {need.n_cells:,} tokens, limit {self._limit:,}",
-                "lower --select, --recall or --samples, drop --more, or use a model with a longer context",
+                "lower --select or --samples, or use a model with a longer context",
             )
 
     def admit(self, need: PromptRequest) -> Prompt | None:

@@ -218,7 +218,7 @@ class ServerRequest:
         what = f"HTTP {status}{self._host.without_key(words)}"
         if _TOO_LONG.search(words):
             longer = "give the server a longer context (Ollama: OLLAMA_CONTEXT_LENGTH)"
-            hint = f"lower --select or --recall, drop --more, or {longer}"
+            hint = f"lower --select, or {longer}"
             raise self._host.error(f"the prompt is too long: {what}", hint, "prompt_too_long")
         if status == 429 or (status >= 500 and status != 501):
             raise _TryAgain(what, seconds)

@@ -242,7 +242,7 @@ class ServerGenerator:
 
     def _too_long(self, sent: str, max_tokens: int, why: str) -> FbragError:
         enough = 2 ** math.ceil(math.log2(_most_tokens(sent) + max_tokens))
-        hint = f"{_LONGER[self._about.program].format(tokens=enough)}, or lower --select or --recall and drop --more"
+        hint = f"{_LONGER[self._about.program].format(tokens=enough)}, or lower --select"
         return self._host.error(f"the prompt is too long: {why}", hint, "prompt_too_long")
 
 

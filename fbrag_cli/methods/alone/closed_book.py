@@ -23,7 +23,7 @@ class ClosedBook(Method):
     name: ClassVar[str] = "closed-book"
     retrieves: ClassVar[bool] = False
 
-    def steps(self, n_chunks: int) -> list[str]:
+    def steps(self, n_chunks: int, chunk_words: int) -> list[str]:
         return ["none to read"]
 
     def retrieve(self, query: Query, tools: Tools) -> Trace:

@@ -32,7 +32,7 @@ class GenRead(Method):
     def needs_large(self) -> bool:
         return True
 
-    def steps(self, n_chunks: int) -> list[str]:
+    def steps(self, n_chunks: int, chunk_words: int) -> list[str]:
         return ["none to read", "a background passage to write"]
 
     def retrieve(self, query: Query, tools: Tools) -> Trace:

@@ -13,7 +13,7 @@ from typing import ClassVar
 from fbrag_cli.generation.generator import Sampling
 from fbrag_cli.methods.method import Tools, cost_of, draw_forward_samples
 from fbrag_cli.methods.prompts import question_messages
-from fbrag_cli.methods.ranking import ChunkMethod, backward_scores, no_match_warning, whole_chunks
+from fbrag_cli.methods.ranking import ChunkMethod, backward_scores, no_match_warning, top_unique_chunks, whole_chunks
 from fbrag_cli.progress import stage
 from fbrag_cli.query import Query
 from fbrag_cli.trace import ForwardLookup, ForwardSample, Scores, Selection, Stage, Trace
@@ -29,8 +29,8 @@ class Refeed(ChunkMethod):
     def needs_large(self) -> bool:
         return True
 
-    def steps(self, n_chunks: int) -> list[str]:
-        return ["an answer without the document", *ChunkMethod.steps(self, n_chunks)]
+    def steps(self, n_chunks: int, chunk_words: int) -> list[str]:
+        return ["an answer without the document", *ChunkMethod.steps(self, n_chunks, chunk_words)]
 
     def retrieve(self, query: Query, tools: Tools) -> Trace:
         """Answer alone, then select the chunks that score highest for the question followed by that answer, best first."""
@@ -49,7 +49,7 @@ class Refeed(ChunkMethod):
             forward = tools.retriever.scores(first.scored_text)
             combined = tools.retriever.scores(f"{query.text}\n{first.answer}")
             scores = Scores(backward, forward[None], forward, forward[None].argmax(axis=0), combined)
-            selected = self.best(tools.corpus, combined, query.text)
+            selected = top_unique_chunks(tools.corpus, combined, self.n_selected, query.text)
 
         return replace(
             Trace.start(query),

@@ -4,7 +4,9 @@ I    recall: the chunks that BM25 ranks highest for the question, a generous set
 II   look forward: a small model samples K rationales and answers from them; every chunk of the whole document is scored by how
      well it supports the question (backward) and any of the samples (forward); the best are selected.
 III  answer: a large model reads the selected chunks, in document order. Beyond the paper: a model that does both stages first
-     reads what it has read in Stage II, which costs no time.
+     reads what it has read in Stage II, which costs no time; and of a short document it then reads windows, not whole chunks.
+
+Without samples (K = 0) there is no Stage II, and S is S_B.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from fbrag_cli.methods.method import Method, Tools, cost_of, draw_forward_sample
 from fbrag_cli.methods.prompts import forward_messages
 from fbrag_cli.methods.ranking import (
     SELECT,
+    UNLESS_GIVEN,
     ChunkMethod,
     at_named_place,
     backward_scores,
@@ -36,7 +39,7 @@ from fbrag_cli.methods.ranking import (
 )
 from fbrag_cli.progress import stage
 from fbrag_cli.query import Query
-from fbrag_cli.settings import knob, settings_of
+from fbrag_cli.settings import knob
 from fbrag_cli.text.printable import plural
 from fbrag_cli.trace import ForwardLookup, ForwardSample, Scores, Selection, Stage, Trace
 
@@ -49,7 +52,8 @@ if TYPE_CHECKING:
 #: Chunks of a document in which windows answer better than whole chunks (tests/benchmarks/README.md, "What Stage III reads").
 FEW = 50
 
-_SELECT = 5
+_WINDOWS = 400  # words of windows behind the retrieved chunks, if no number of chunks is given
+_WINDOW = 40  # target words of a window
 _AROUND, _TIMES = 12, 4  # chunks that give their windows, at least; times as many words as are read
 _LARGEST_WEIGHT = 1e6
 _IN = r"\(in \w+\)[\s*_]*"  # after a label, as the prompt writes it if it names a language
@@ -66,18 +70,33 @@ _LABEL = re.compile(rf"^[\s*_#>-]*rationale[\s*_]*(?:{_IN})?:[\s*_]*", re.IGNORE
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FBRag(ChunkMethod):
-    """samples: the number of samples, K. weights: "X:Y", eta_F and eta_B of equation 6. Raises FbragError `usage` for others."""
+    """samples: the number of samples, K. weights: "X:Y", eta_F and eta_B of equation 6.
+
+    select: how much Stage III reads, in chunks, the retrieved ones included; windows fill as many words. None: 5 chunks; of a
+    document of which windows are read and that has up to FEW chunks, the retrieved chunks and 400 words of windows. A document of
+    up to `select` chunks is read whole.
+    """
 
     name: ClassVar[str] = "fb-rag"
-    needs_small: ClassVar[bool] = True
 
-    recall: int = knob(2, "chunks to retrieve for the small model", on_gpu=20, minimum=1, metavar="N")
-    samples: int = knob(3, "forward samples to draw", on_gpu=5, flags=("-k", "--samples"), minimum=1, maximum=64, metavar="K")
+    select: int | None = knob(
+        None,
+        SELECT,
+        words=("auto",),
+        on_gpu=10,
+        minimum=1,
+        metavar="N",
+        varies="5, less of short documents; on a GPU 10",
+    )
+    samples: int = knob(
+        3, "forward samples to draw (0: none)", on_gpu=5, flags=("-k", "--samples"), minimum=0, maximum=64, metavar="K"
+    )
+    recall: int = knob(2, "chunks to retrieve for the small model", on_gpu=20, minimum=1, expert=True, metavar="N")
     weights: str = knob(
         "0.5:0.5",
         "weights of the forward and the backward lookup; 1:0 is the paper's F",
         form=lambda text: parse_weights(text),
-        accepts="X:Y, two numbers from 0 to 1,000,000",
+        accepts="X:Y, two numbers from 0 to 1,000,000, not both 0",
         expert=True,
         metavar="X:Y",
     )
@@ -87,58 +106,63 @@ class FBRag(ChunkMethod):
     )
     top_k: int = knob(50, "number of tokens that forward samples are drawn from", minimum=0, expert=True, metavar="N")
     forward_tokens: int = knob(48, "length limit of a forward sample", on_gpu=128, minimum=1, expert=True, metavar="N")
-
-    order: Literal["read-first", "document"] = knob(
-        "read-first",
-        "what the large model reads first: the retrieved chunks, which one model for both roles has read already; or all in "
-        "document order, as in the paper, with two models, with prompts, or if recall is above half of select",
+    order: Literal["auto", "read-first", "document"] = knob(
+        "auto",
+        "what the large model reads first: read-first is the retrieved chunks, document is document order, as in the paper; "
+        "auto is read-first if one model has both roles and recall is less than select",
         expert=True,
     )
     granularity: Literal["auto", "chunk", "window"] = knob(
         "auto",
-        "what to read after the retrieved chunks: whole chunks, as in the paper, or windows of a few sentences",
-        varies=f"window up to {FEW} chunks, else chunk",
+        "what the large model reads: whole chunks, as in the paper, or windows of a few sentences next to the retrieved chunks; "
+        f"auto is window if the retrieved chunks come first and the document has up to {FEW} chunks",
+        expert=True,
     )
-    select: int = knob(
-        _SELECT, SELECT, on_gpu=10, minimum=1, metavar="N", implies=("granularity", "chunk"), varies="5, on a GPU 10"
-    )
-    max_words: int = knob(
-        400,
-        "words of windows to read after the retrieved chunks",
-        minimum=1,
-        varies="400",
-        metavar="N",
-        implies=("granularity", "window"),
-    )
-    window_words: int = knob(40, "target words per window", minimum=1, expert=True, metavar="N")
 
     def __post_init__(self) -> None:
-        settings_of(FBRag)["weights"].check(self.weights, "weights")
-        if self.granularity == "window" and not self.continues:
-            what = "windows are read after the retrieved chunks, which are not read first here"
-            raise FbragError("usage", what, "take one model for both, --recall of at most half of --select, and no prompts")
+        Method.__post_init__(self)
+        if not self.samples and not parse_weights(self.weights)[1]:
+            what = f"weights are {self.weights}, which leave the question out, and no forward samples are drawn"
+            raise FbragError("usage", what, "draw samples, or give the question a weight")
 
     @property
-    def continues(self) -> bool:
-        """Whether Stage III's prompt begins with Stage II's passages, so that one model does not read them again.
+    def needs_small(self) -> bool:
+        return self.samples > 0
 
-        With the paper's settings, of which Stage II reads the larger part, the order is the paper's.
-        """
-        return self.order == "read-first" and self.templates is None and 2 * self.recall <= self.select
+    @property
+    def reads_first(self) -> bool:
+        """Whether Stage III's prompt begins with the retrieved chunks, so that one model does not read them again."""
+        if self.order == "auto":
+            return self.templates is None and self.recall < (self.select or UNLESS_GIVEN)
+        return self.order == "read-first"
 
     def for_two_models(self) -> Method:
-        return replace(self, order="document")
+        return replace(self, order="document") if self.order == "auto" and self.needs_small else self
 
-    def steps(self, n_chunks: int) -> list[str]:
-        steps = [f"{min(self.recall, n_chunks)} to retrieve", plural(self.samples, "forward sample")]
-        if self._reads_windows(n_chunks):
-            return [*steps, f"{self._n_words:,} words of windows to read"]
-        return [*steps, *ChunkMethod.steps(self, n_chunks)]
-
-    def n_context_chunks(self, n_chunks: int) -> int:
+    def steps(self, n_chunks: int, chunk_words: int) -> list[str]:
+        steps = [f"{min(self.recall, n_chunks)} to retrieve"] if self.needs_small or self.reads_first else []
+        steps += [plural(self.samples, "forward sample")] if self.needs_small else []
         if not self._reads_windows(n_chunks):
-            return ChunkMethod.n_context_chunks(self, n_chunks)
-        return min(self.recall + -(-self._n_words // self.chunk_words), n_chunks)
+            return [*steps, *ChunkMethod.steps(self, n_chunks, chunk_words)]
+        return [*steps, f"{max(0, self._words_of_windows(n_chunks, chunk_words)[-1]):,} words of windows to read"]
+
+    def n_context_chunks(self, n_chunks: int, chunk_words: int) -> int:
+        if not self._reads_windows(n_chunks):
+            return ChunkMethod.n_context_chunks(self, n_chunks, chunk_words)
+        first = self.recall if self.reads_first else 0
+        return min(first + -(-self._words_of_windows(n_chunks, chunk_words)[-1] // chunk_words), n_chunks)
+
+    def _reads_windows(self, n_chunks: int) -> bool:
+        """Return whether windows are read of a document of this many chunks."""
+        if n_chunks <= (self.select or UNLESS_GIVEN):
+            return False
+        return self.reads_first and n_chunks <= FEW if self.granularity == "auto" else self.granularity == "window"
+
+    def _words_of_windows(self, n_chunks: int, chunk_words: int) -> list[int]:
+        """Return how many words of windows are read at first, and after each doubling of all that is read."""
+        retrieved = self.recall * chunk_words
+        words = retrieved + _WINDOWS if self.select is None and n_chunks <= FEW else (self.select or UNLESS_GIVEN) * chunk_words
+        return [(words << doubled) - (retrieved if self.reads_first else 0) for doubled in range(self.doubled + 1)]
 
     def retrieve(self, query: Query, tools: Tools) -> Trace:
         # Stage I: the chunks that the question itself points to.
@@ -146,85 +170,88 @@ class FBRag(ChunkMethod):
             backward = backward_scores(query.text, tools)  # S_B
             recalled = top_unique_chunks(tools.corpus, backward, self.recall, query.text)
             named = dict.fromkeys(unread(dict.fromkeys(at_named_place(query.text, tools.corpus, backward), ()), recalled), ())
-            recalled |= named
-            read = whole_chunks(tools.corpus, sorted(recalled))
 
-        # Stage II: K samples of rationale and answer from these chunks, ...
-        messages = forward_messages(
-            texts_for(query.text, ([passage] for passage in read)),
-            self.question_with_choices(query.text),
-            self.templates,
-            main_language(read),
-        )
+        # Stage II: K samples of rationale and answer from these chunks, by which every chunk of the document is scored.
+        trace = replace(Trace.start(query), stages=(Stage("recall", recalling.seconds),), warnings=no_match_warning(backward))
+        if self.needs_small:
+            trace = self._looking_forward(trace, whole_chunks(tools.corpus, sorted({**recalled, **named})), tools)
+        with stage("select") as selecting:
+            scores = self._scores(backward, trace.samples, tools)
+            selected = self._selected(query.text, recalled, named, trace.samples, scores.combined, tools)
+        return replace(trace, scores=scores, selection=selected, stages=(*trace.stages, Stage("select", selecting.seconds)))
+
+    def _looking_forward(self, trace: Trace, read: Sequence[Passage], tools: Tools) -> Trace:
+        """Return the trace with the samples of the small model, which has read these passages."""
+        asked = trace.query.text
+        texts = texts_for(asked, ([passage] for passage in read))
+        messages = forward_messages(texts, self.question_with_choices(asked), self.templates, main_language(read))
         sampling = Sampling(self.forward_tokens, self.temperature, self.top_p, self.top_k, self.seed)
         generations = draw_forward_samples(tools.small(), messages, self.samples, sampling, tools)
         samples = tuple(parse_sample(i, generation) for i, generation in enumerate(generations.samples))
-
-        # ... by which every chunk of the whole document is scored.
-        with stage("select") as selecting:
-            scores = self._scores(backward, samples, tools)
-            if self._reads_windows(len(backward)):
-                selected = self._with_windows(query.text, recalled, samples, scores.combined, tools)
-            else:
-                best = matching(tools.corpus, scores.combined, self.n_selected, query.text)
-                if self.continues:
-                    selected = continued(tools.corpus, recalled, best, self.n_selected + len(named), self.select)
-                else:
-                    best |= dict.fromkeys(unread(named, best), ())
-                    selected = Selection(best, whole_chunks(tools.corpus, sorted(best)))
-
         return replace(
-            Trace.start(query),
-            scores=scores,
-            selection=selected,
-            forward=ForwardLookup(read=read, messages=messages, samples=samples),
-            stages=(Stage("recall", recalling.seconds), cost_of(generations), Stage("select", selecting.seconds)),
+            trace,
+            forward=ForwardLookup(read=tuple(read), messages=messages, samples=samples),
+            stages=(*trace.stages, cost_of(generations)),
             models={"small": tools.small().info},
-            warnings=no_match_warning(backward),
             cached=("samples",) if generations.cached else (),
         )
 
-    @property
-    def _n_words(self) -> int:
-        return self.max_words * (1 + self.more)
-
-    def _reads_windows(self, n_chunks: int) -> bool:
-        """Return whether windows are read of a document of this many chunks.
-
-        With "auto" they are not if another number of chunks is asked for, and a document of so few chunks is read whole.
-        """
-        by_itself = self.granularity == "auto" and self.continues and self.select == _SELECT
-        return self.granularity == "window" or (by_itself and _SELECT < n_chunks <= FEW)
-
-    def _with_windows(
+    def _selected(
         self,
         question: str,
         recalled: Mapping[int, tuple[int, ...]],
+        named: Mapping[int, tuple[int, ...]],
         samples: Sequence[ForwardSample],
         scores: Array,
         tools: Tools,
     ) -> Selection:
-        """Select the recalled chunks, and after them `max_words` words of the best windows of other chunks: once, and for each
-        --more again. A window is scored by its own text, as a chunk is."""
+        """Select what Stage III reads. recalled, named: the chunks that were retrieved, and those of a place that the question
+        names, which come on top."""
+        first = {**recalled, **named} if self.reads_first else named
+        n_chunks = len(tools.corpus.chunks)
+        if self._reads_windows(n_chunks):
+            return self._with_windows(question, first, samples, scores, tools)
+        sizes = [(self.select or UNLESS_GIVEN) << doubled for doubled in range(self.doubled + 1)]
+        best = matching(tools.corpus, scores, sizes[-1], question)
+        if self.reads_first:
+            return continued(tools.corpus, first, best, [size + len(named) for size in sizes])
+        best |= dict.fromkeys(unread(named, best), ())
+        return Selection(best, whole_chunks(tools.corpus, sorted(best)))
+
+    def _with_windows(
+        self,
+        question: str,
+        first: Mapping[int, tuple[int, ...]],
+        samples: Sequence[ForwardSample],
+        scores: Array,
+        tools: Tools,
+    ) -> Selection:
+        """Select the chunks `first` whole, and the best windows of other chunks. Each doubling adds windows behind the others,
+        so that a prompt for more begins with the one for less. A window is scored by its own text, as a chunk is."""
 
         def score_windows(windows: Sequence[Passage]) -> Array:
             found = tools.retriever.excerpt_scores([question, *(sample.scored_text for sample in samples)], windows)
             return score(found[0], found[1:], self).combined
 
-        n_around = max(_AROUND, _TIMES * self.max_words // tools.corpus.chunk_words)
-        best = matching(tools.corpus, scores, n_around * (1 + self.more) + len(recalled), question)
-        chunks = [tools.corpus.chunks[position] for position in unread(best, recalled)]
-        context, taken = whole_chunks(tools.corpus, sorted(recalled)), list[Passage]()
-        for portion in range(1, 2 + self.more):
-            new = best_windows(chunks[: portion * n_around], score_windows, self.max_words, self.window_words, taken)
+        words = self._words_of_windows(len(tools.corpus.chunks), tools.corpus.chunk_words)
+        around = [max(_AROUND, _TIMES * n // tools.corpus.chunk_words) for n in words]
+        best = matching(tools.corpus, scores, around[-1] + len(first), question)
+        chunks = [tools.corpus.chunks[position] for position in unread(best, first)]
+        context, taken = whole_chunks(tools.corpus, sorted(first)), list[Passage]()
+        for n_words, n_before, n_around in zip(words, [0, *words], around, strict=False):
+            new = best_windows(chunks[:n_around], score_windows, n_words - max(0, n_before), _WINDOW, taken)
             context, taken = context + in_reading_order(new), taken + new
-        copies = ranked(best, recalled, (window.position for window in taken))
-        return Selection(copies, context)
+        if not self.reads_first:
+            context = tuple(
+                sorted((*context[: len(first)], *in_reading_order(taken)), key=lambda each: (each.position, each.start))
+            )
+        return Selection(ranked(best, first, (window.position for window in taken)), context)
 
     def _scores(self, backward: Array, samples: tuple[ForwardSample, ...], tools: Tools) -> Scores:
         import numpy as np
 
-        return score(backward, np.stack([tools.retriever.scores(sample.scored_text) for sample in samples]), self)
+        per_sample = [tools.retriever.scores(sample.scored_text) for sample in samples]
+        return score(backward, np.array(per_sample, np.float32).reshape(-1, len(backward)), self)
 
 
 def main_language(read: Sequence[Passage]) -> str:
@@ -236,10 +263,12 @@ def main_language(read: Sequence[Passage]) -> str:
 
 
 def score(backward: Array, per_sample: Array, settings: FBRag) -> Scores:
-    """Compute equations 5 and 6: S_F = max_k S(C_i; [R_k, A_k]), and eta_B S_B + eta_F S_F.
+    """Compute equations 5 and 6: S_F = max_k S(C_i; [R_k, A_k]), and eta_B S_B + eta_F S_F; without samples S_B alone.
 
     backward: (n_chunks,). per_sample: (n_samples, n_chunks).
     """
+    if not len(per_sample):
+        return replace(Scores.zero(len(backward)), backward=backward, combined=backward)
     forward = per_sample.max(axis=0)  # (n_chunks,)
     eta_forward, eta_backward = parse_weights(settings.weights)
     combined = eta_backward * backward + eta_forward * forward
@@ -249,7 +278,7 @@ def score(backward: Array, per_sample: Array, settings: FBRag) -> Scores:
 def parse_weights(text: str) -> tuple[float, float]:
     """Parse the weights of the two lookups, "X:Y": eta_F and eta_B. Raises ValueError."""
     eta_forward, eta_backward = map(float, text.split(":"))
-    if not (0 <= eta_forward <= _LARGEST_WEIGHT and 0 <= eta_backward <= _LARGEST_WEIGHT):
+    if not (0 <= eta_forward <= _LARGEST_WEIGHT and 0 <= eta_backward <= _LARGEST_WEIGHT and eta_forward + eta_backward):
         raise ValueError(text)
     return eta_forward, eta_backward
 

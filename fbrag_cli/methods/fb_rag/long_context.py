@@ -26,13 +26,13 @@ class LongContext(ChunkMethod):
     name: ClassVar[str] = "long-context"
     retrieves: ClassVar[bool] = False
 
-    def steps(self, n_chunks: int) -> list[str]:
+    def steps(self, n_chunks: int, chunk_words: int) -> list[str]:
         return ["all to read"]
 
-    def n_context_chunks(self, n_chunks: int) -> int:
+    def n_context_chunks(self, n_chunks: int, chunk_words: int) -> int:
         return n_chunks
 
-    def with_more(self, more: int) -> None:
+    def reading_twice(self) -> None:
         return None
 
     def retrieve(self, query: Query, tools: Tools) -> Trace:

@@ -39,7 +39,7 @@ class SelfRoute(ChunkMethod):
         whole = LongContext(**{each.name: getattr(self, each.name) for each in fields(LongContext)})
         return whole, replace(trace.reading(whole_document(trace.corpus)), method_notes={_ROUTE: "long-context"})
 
-    def with_more(self, more: int) -> None:
+    def reading_twice(self) -> None:
         """Return None: where the chunks do not say, it reads the whole document by itself."""
         return None
 

@@ -42,7 +42,7 @@ def best_windows(
     taken: Sequence[Passage] = (),
 ) -> list[Passage]:
     """Return the windows of `chunks` with the best scores, best first, until there are `max_words` words; at least one, if there
-    is any.
+    is any and `max_words` is above 0.
 
     scores: returns float32 (n_windows,) for windows. A window of score 0 is not read to fill up, unless all have it. taken:
     windows that are not returned again.
@@ -50,7 +50,7 @@ def best_windows(
     from fbrag_cli.retrieval.ranking import best
 
     windows = [window for chunk in chunks for window in windows_of(chunk, n_words) if window not in taken]
-    if not windows:
+    if not windows or max_words <= 0:
         return []
     values = scores(windows)
     found: list[Passage] = []

@@ -72,7 +72,9 @@ class FitRag(Method):
         varies="enough with a trained detector, else windows",
         expert=True,
     )
-    max_words: int | None = knob(None, "maximum words of all windows or chunks", varies="no limit", minimum=1, metavar="N")
+    max_words: int | None = knob(
+        None, "maximum words of all windows or chunks", varies="no limit", minimum=1, expert=True, metavar="N"
+    )
     self_knowledge: bool = knob(False, "answer without the document if the model probably knows the answer", expert=True)
     prompt_style: Literal["short", "paper", "step-by-step"] = knob(
         "short",
@@ -105,7 +107,7 @@ class FitRag(Method):
         """Whether labels that need no training rank the windows."""
         return self.fit_rag is None and self.rank_by in _RANK
 
-    def steps(self, n_chunks: int) -> list[str]:
+    def steps(self, n_chunks: int, chunk_words: int) -> list[str]:
         candidates = min(max(self.candidates, self.select), n_chunks)
         scored = [f"{candidates} to score"] if self.fit_rag else []
         return [*scored, f"{min(self.select, candidates)} to select"]
@@ -142,11 +144,15 @@ class FitRag(Method):
             method_state=reduction,
         )
 
-    def n_context_chunks(self, n_chunks: int) -> int:
+    def n_context_chunks(self, n_chunks: int, chunk_words: int) -> int:
         return min(self.select, n_chunks)
 
-    def with_more(self, more: int) -> Method | None:
-        return replace(self, select=self.select * (1 + more), max_words=self.max_words and self.max_words * (1 + more))
+    def reading_twice(self) -> Method | None:
+        return replace(self, select=2 * self.select, max_words=self.max_words and 2 * self.max_words)
+
+    @property
+    def larger_select(self) -> int | None:
+        return 2 * self.select
 
     def passages(self, trace: Trace) -> list[str]:
         """Return the texts of the windows, or the background passage that was written in place of them."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
-from fbrag_cli.methods.registry import PLAIN, PRESETS, all_settings, choose_method, reading_more
+from fbrag_cli.methods.registry import PLAIN, PRESETS, all_settings, choose_method, reading_twice
 from fbrag_cli.query import ModelNames
 from fbrag_cli.serving.http.body import WHOLE, FieldError, Text
 from fbrag_cli.text.printable import one_line
@@ -52,14 +52,14 @@ class Inquiry(BaseModel):
         None, description="a word that the questions of one conversation share"
     )
     markup: bool = Field(False, description="whether comments, tracked deletions, hidden and struck-out text of files are read")
-    more: Annotated[int, Field(ge=0, le=9)] = Field(0, description="how many portions more are read: 0 to 9")
+    more: Annotated[int, Field(ge=0, le=9)] = Field(0, description="how often what is read is doubled: 0 to 9")
 
     def asked(self, desk: Desk, *, answering: bool = True) -> Job:
         """Return the job that asks it at a desk. Raises FieldError for a value that is not accepted, and as `Desk.ask`."""
         return desk.ask(
             self.question,
             self.documents or (),
-            method=reading_more(self._method(on_gpu=desk.session.on_gpu), self.more),
+            method=reading_twice(self._method(on_gpu=desk.session.on_gpu), self.more),
             models=self._models(desk.session),
             conversation=self.conversation,
             answering=answering,

@@ -52,7 +52,7 @@ class Ranked(Passage):
     rank: Annotated[int, Field(description="rank by score, from 1")]
     score: Annotated[float | None, Field(description="score by the question and the forward samples; null if there is none")]
     backward_score: Annotated[float | None, Field(description="score by the question only")]
-    forward_score: Annotated[float | None, Field(description="score by the forward samples only")]
+    forward_score: Annotated[float | None, Field(description="score by the forward samples only; null without any")]
     retrieved: Annotated[bool, Field(description="whether the small model reads it to write the forward samples")]
     selected: Annotated[bool, Field(description="whether the large model reads it to answer")]
     contains_text: NotRequired[Annotated[bool, Field(description="whether it contains the text of `find`")]]

@@ -15,6 +15,7 @@ from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.generator import Generation, Message
 from fbrag_cli.methods.fb_rag.fb_rag import FBRag, parse_sample, score
 from fbrag_cli.methods.fb_rag.windows import best_windows
+from fbrag_cli.methods.method import Method
 from fbrag_cli.methods.prompts import Templates
 from fbrag_cli.methods.ranking import matching
 from fbrag_cli.retrieval.ranking import best
@@ -132,8 +133,10 @@ def test_a_chunk_that_was_only_read_is_a_source_and_ranks_last(fleet: Corpus) ->
 
 def test_the_prompt_for_more_begins_with_the_one_for_fewer(fleet: Corpus) -> None:
     trace = read(fleet, ABOUT_EARLY_SHIPS, READS_ON)
-    for more, n in ((1, 10), (2, 12)):
-        larger = READS_ON.with_more(more)
+    larger: Method | None = READS_ON
+    for n in (10, 12):
+        assert larger
+        larger = larger.reading_twice()
         assert isinstance(larger, FBRag)
         after = read(fleet, ABOUT_EARLY_SHIPS, larger)
         assert len(after.context) == n
@@ -147,7 +150,7 @@ def test_the_prompt_for_more_begins_with_the_one_for_fewer(fleet: Corpus) -> Non
     [
         READS_ON.for_two_models(),
         replace(READS_ON, order="document"),
-        replace(READS_ON, recall=3),  # as on a GPU, and in the paper
+        replace(READS_ON, recall=5),  # more than on a GPU, and in the paper
         replace(READS_ON, templates=Templates(answer="{context} {input}")),  # its prompts begin otherwise
     ],
     ids=["two models", "asked for", "a large recall", "prompts of a file"],
@@ -169,53 +172,72 @@ def test_a_copy_of_what_was_read_is_not_read_again() -> None:
 
 
 # A log of 40 days, three sentences a chunk, one of them on water: a document for windows.
-WATER = "Grey water lay flat under low cloud and nobody spoke a word of it. " * 4
+WATER = "Grey water lay flat under low cloud and nobody spoke a word of it. " * 8
 
 
 def log_of(n_days: int) -> Corpus:
     days = [f"The lantern was lit on day {day} by Wrenn. {WATER}On day {day} Skerrow was seen." for day in range(n_days)]
-    return build_corpus([Document.of("d", "d", Extracted(Content(" ".join(days)), "text/plain"))], 60)
+    return build_corpus([Document.of("d", "d", Extracted(Content(" ".join(days)), "text/plain"))], 120)
 
 
-WINDOWS = FBRag(recall=1, select=5, samples=1, max_words=60, window_words=12)
+def of_log(method: Method | None, n_days: int = 40) -> Trace:
+    assert method
+    return retrieved(method, "Who lit the lantern?", tools(log_of(n_days), Scripted(["Wrenn lit it at Skerrow."])))
+
+
+WINDOWS = FBRag(recall=1, select=2, samples=1)  # the retrieved chunk, and windows of 120 words
 
 
 def test_of_a_short_document_windows_are_read_after_what_stage_two_has_read() -> None:
-    corpus = log_of(40)
-    trace = retrieved(WINDOWS, "Who lit the lantern?", tools(corpus, Scripted(["Wrenn lit it at Skerrow."])))
+    trace = of_log(WINDOWS)
     first, *windows = trace.context
     assert (first,) == trace.forward.read
-    assert 45 <= sum(window.n_words for window in windows) <= 75
+    assert 90 <= sum(window.n_words for window in windows) <= 150
     assert [(w.position, w.start) for w in windows] == sorted((w.position, w.start) for w in windows)
     assert first.position not in {window.position for window in windows}
     assert all(window.n_words < trace.corpus.chunks[window.position].n_words for window in windows)
-    assert not any("nobody" in window.text for window in windows)
     assert {source.position for source in trace.sources} == {*trace.selection.ranked}
-    larger = WINDOWS.with_more(1)
-    assert isinstance(larger, FBRag)
-    after = retrieved(larger, "Who lit the lantern?", tools(corpus, Scripted(["Wrenn lit it at Skerrow."])))
+    after = of_log(WINDOWS.reading_twice())
     assert after.context[: len(trace.context)] == trace.context
     new = after.context[len(trace.context) :]
-    assert 45 <= sum(window.n_words for window in new) <= 75
+    assert 190 <= sum(window.n_words for window in new) <= 290, "as much again as all that was read"
     assert not {(w.position, w.start) for w in new} & {(w.position, w.start) for w in trace.context}
 
 
 def test_whole_chunks_are_read_of_a_long_document_of_a_very_short_one_and_where_asked_for() -> None:
-    def whole(corpus: Corpus, method: FBRag) -> bool:
-        context = retrieved(method, "Who lit the lantern?", tools(corpus, Scripted(["Wrenn"]))).context
-        return all(each == corpus.chunks[each.position] for each in context)
+    def whole(n_days: int, method: Method) -> bool:
+        trace = of_log(method, n_days)
+        return all(each == trace.corpus.chunks[each.position] for each in trace.context)
 
-    assert whole(log_of(60), WINDOWS)
-    assert whole(log_of(4), WINDOWS)
-    assert whole(log_of(40), replace(WINDOWS, granularity="chunk"))
-    assert whole(log_of(40), WINDOWS.for_two_models())  # type: ignore[arg-type]
-    assert not whole(log_of(60), replace(WINDOWS, granularity="window"))
+    assert whole(60, WINDOWS)
+    assert whole(1, WINDOWS)
+    assert whole(40, replace(WINDOWS, granularity="chunk"))
+    assert whole(40, WINDOWS.for_two_models())
+    assert not whole(60, replace(WINDOWS, granularity="window"))
 
 
-@pytest.mark.parametrize("method", [{"recall": 3}, {"order": "document"}, {"templates": Templates(answer="{context} {input}")}])
-def test_windows_that_nothing_stands_before_are_refused(method: dict[str, object]) -> None:
-    with pytest.raises(FbragError, match="windows are read after") as refused:
-        FBRag(granularity="window", **method)  # type: ignore[arg-type]
+def test_windows_in_document_order_fill_all_that_is_read() -> None:
+    trace = of_log(replace(WINDOWS, granularity="window", order="document"))
+    assert 200 <= sum(each.n_words for each in trace.context) <= 280
+    assert [(w.position, w.start) for w in trace.context] == sorted((w.position, w.start) for w in trace.context)
+
+
+def test_without_samples_the_question_alone_scores_and_no_model_is_asked() -> None:
+    small = Scripted(["never"])
+    corpus = log_of(40)
+    trace = retrieved(replace(WINDOWS, samples=0), "Who lit the lantern?", tools(corpus, small))
+    assert small.asked == []
+    assert trace.forward is None
+    assert trace.scores.per_sample.shape == (0, len(corpus.chunks))
+    assert (trace.scores.combined == trace.scores.backward).all()
+    assert trace.context[0].position == best(trace.scores.backward, 1)[0]
+    assert 90 <= sum(window.n_words for window in trace.context[1:]) <= 150
+    assert not replace(WINDOWS, samples=0).needs_small
+
+
+def test_without_samples_the_question_has_to_weigh_something() -> None:
+    with pytest.raises(FbragError, match="leave the question out") as refused:
+        FBRag(samples=0, weights="1:0")
     assert refused.value.code == "usage"
 
 
@@ -322,8 +344,8 @@ def test_the_prompt_for_an_english_text_or_an_unknown_language_names_none() -> N
 
 
 def test_one_sample_is_one_forward_sample() -> None:
-    assert FBRag(samples=1).steps(9)[1] == "1 forward sample"
-    assert FBRag(samples=2).steps(9)[1] == "2 forward samples"
+    assert FBRag(samples=1).steps(9, 300)[1] == "1 forward sample"
+    assert FBRag(samples=2).steps(9, 300)[1] == "2 forward samples"
 
 
 def test_a_question_without_a_word_of_the_document_is_told(corpus: Corpus) -> None:
