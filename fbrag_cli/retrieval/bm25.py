@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from rank_bm25 import BM25Okapi
 
 from fbrag_cli.corpus import Corpus, Passage
-from fbrag_cli.retrieval.ranking import best
 from fbrag_cli.retrieval.term_counts import TermCounts, count_terms, counted
 from fbrag_cli.surroundings import head_of, headings_of, notes_of
 from fbrag_cli.text.languages import asking_words, detect, foreign_language
@@ -30,7 +29,6 @@ from fbrag_cli.text.words import month_term, term_of, term_spans, terms
 #: rank-bm25's defaults: saturation, length normalisation, and the share of the mean idf that a negative one is lifted to.
 K1, B, EPSILON = 1.5, 0.75, 0.25
 
-WINDOW = 60  # terms of a window over the ends of chunks
 _MAY = re.compile(r"\bMay,? (?:19|20)\d\d\b")  # else a function word
 _COLUMNS = 2048  # columns in memory; in a very large corpus each may have a megabyte
 
@@ -83,51 +81,6 @@ class BM25:
             for term, weight in self._weights_of(self._terms_of(text)).items():
                 row += weight * _saturated(np.array([each[term] for each in counts], np.float64), norms)
         return totals.astype(np.float32)
-
-    def window_scores(self, text: str, corpus: Corpus, candidates: int = 40) -> NDArray[np.float32]:
-        """Return float32 `(n_chunks,)`: the score of the best window of 60 terms that touches each chunk.
-
-        Windows overlap by half, and run over the ends of chunks but not of documents. They are scored by the idf of the chunks,
-        all as of one length. Beyond the papers: tests/benchmarks/README.md, "Windows over the ends of chunks".
-        corpus: the corpus that was counted. candidates: how many of the best chunks have their windows scored; chunks far from
-        these get 0.
-        """
-        weights = self._weights_of(self._terms_of(text))
-        numbers = {term: number for number, term in enumerate(weights)}
-        scores = self.scores(text)  # if it is 0, a chunk holds none of the terms
-        ends = np.cumsum(self._counts.lengths, dtype=np.int64)  # of chunks, in terms of the whole corpus
-        begins = ends - self._counts.lengths
-
-        # 1. The chunks that these windows reach into.
-        read: dict[int, range] = {}  # each with the chunks of its document
-        for position in best(scores, candidates):
-            own = corpus.chunks_of(int(corpus.spans[position, 0]))
-            first, last = ends.searchsorted((begins[position] - WINDOW, ends[position] + WINDOW - 1), "right").tolist()
-            read.update(dict.fromkeys(range(max(first, own.start), min(last + 1, own.stop)), own))
-
-        # 2. Each occurrence of a term is in the window of its own half, and in the one before that.
-        found: list[tuple[int, int, int]] = []  # a term's number, the window's first term, and the document's end
-        for position, own in read.items():
-            if not scores[position]:
-                continue
-            chunk, origin, end = corpus.chunks[position], int(begins[own.start]), int(ends[own.stop - 1])
-            for at, term in enumerate(terms(chunk.indexed_text, (chunk.document.language,)), int(begins[position]) - origin):
-                if (number := numbers.get(term)) is not None:
-                    half = origin + at // (WINDOW // 2) * (WINDOW // 2)
-                    found += [(number, start, end) for start in (half, half - WINDOW // 2) if start >= origin]
-
-        # 3. Count the terms in each window, score it, and give its score to the chunks that it touches.
-        of_term, starts, document_ends = np.array(found, np.int64).reshape(-1, 3).T
-        windows, once, at_window = np.unique(starts, return_index=True, return_inverse=True)
-        tf = np.zeros((len(numbers), len(windows)))
-        np.add.at(tf, (of_term, at_window), 1)
-        values = np.array([*weights.values()]) @ _saturated(tf, K1)
-        firsts = ends.searchsorted(windows, "right")
-        lasts = ends.searchsorted(np.minimum(windows + WINDOW, document_ends[once]) - 1, "right")
-        touched = np.zeros(len(self._norms), np.float32)
-        for first, last, value in zip(firsts.tolist(), lasts.tolist(), values.tolist(), strict=True):
-            np.maximum(touched[first : last + 1], value, out=touched[first : last + 1])
-        return touched
 
     def bounds(self, text: str) -> tuple[float, float]:
         """Return 0, and the score of a chunk that held each term of `text` without end; 0 if the corpus has none of them."""

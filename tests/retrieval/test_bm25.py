@@ -12,9 +12,8 @@ from rank_bm25 import BM25Okapi
 
 from fbrag_cli.corpus import Corpus, build_corpus
 from fbrag_cli.documents.document import Content, Document, Extracted
-from fbrag_cli.retrieval.bm25 import BM25, K1, idf_of
+from fbrag_cli.retrieval.bm25 import BM25
 from fbrag_cli.retrieval.ranking import best
-from fbrag_cli.retrieval.term_counts import count_terms
 from fbrag_cli.text.words import terms
 
 WORDS = st.lists(st.sampled_from("ship storm harbour captain lantern chart rope anchor the of".split()), max_size=60).map(
@@ -231,55 +230,6 @@ def test_excerpts_are_scored_like_chunks(shared) -> None:  # type: ignore[no-unt
 def corpus_of_texts(texts: list[str], chunk_words: int, language: str = "en") -> Corpus:
     documents = [Document.of("d", "d", Extracted(Content(text), "text/plain"), language=language) for text in texts]
     return build_corpus(documents, chunk_words)
-
-
-def best_windows(corpus: Corpus, question: str) -> list[float]:
-    """The best window of 60 terms that touches each chunk, by trying all of them."""
-    counts = count_terms(corpus)
-    idf = dict(zip((term.decode() for term in counts.vocabulary), idf_of(counts), strict=True))
-    found = [0.0] * len(corpus.chunks)
-    for i, document in enumerate(corpus.documents):
-        own = [
-            (term, position)
-            for position in corpus.chunks_of(i)
-            for term in terms(corpus.chunks[position].text, (document.language,))
-        ]
-        for start in range(0, len(own), 30):
-            window = own[start : start + 60]
-            tf = Counter(term for term, _ in window)
-            asked = Counter(terms(question, corpus.languages))
-            score = sum(n * idf.get(term, 0) * tf[term] * (K1 + 1) / (tf[term] + K1) for term, n in asked.items())
-            for position in range(window[0][1], window[-1][1] + 1):
-                found[position] = max(found[position], score)
-    return found
-
-
-LONG = st.lists(st.sampled_from("ship storm harbour captain the 灯塔看守人 双桅船驶过灯塔".split()), max_size=300).map(" ".join)
-
-
-@pytest.mark.parametrize("language", ["en", "zh"])
-@given(
-    texts=st.lists(LONG, min_size=1, max_size=4),
-    chunk_words=st.integers(3, 80),
-    question=st.lists(st.sampled_from("ship storm captain 灯塔 看守人".split()), max_size=9).map(" ".join),
-)
-def test_a_chunk_has_the_score_of_the_best_window_that_touches_it(
-    language: str, texts: list[str], chunk_words: int, question: str
-) -> None:
-    corpus = corpus_of_texts(texts, chunk_words, language)
-    found = BM25.of(corpus).window_scores(question, corpus, candidates=len(corpus.chunks))
-    np.testing.assert_allclose(found, best_windows(corpus, question), rtol=1e-5, atol=1e-5)
-
-
-def test_the_windows_of_the_best_chunks_of_a_novel_are_those_of_all(shared) -> None:  # type: ignore[no-untyped-def]
-    corpus = corpus_of((shared / "books" / "pride-and-prejudice.txt").read_text("utf-8"), 300)
-    bm25 = BM25.of(corpus)
-    for question in ("What did Wickham tell Elizabeth of Darcy and the living?", "Who marries Mr. Collins?", "Lydia at Brighton"):
-        for n in (1, 5, 40):
-            near = best(bm25.scores(question), n)
-            found = bm25.window_scores(question, corpus, candidates=n)
-            np.testing.assert_allclose(found[[*near]], np.array(best_windows(corpus, question))[[*near]], rtol=1e-5)
-    assert not bm25.window_scores("xylophone", corpus).any()
 
 
 def test_what_nobody_holds_is_freed_at_once() -> None:
