@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -109,8 +110,9 @@ class TermCounts:
         return TermCounts(Vocabulary.of(ordered), starts, chunks, counts, self.lengths, besides, self.languages)
 
 
-#: By one term of letters or of the words for which they are used: all of its terms, and those of the other.
-_Names = Mapping[str, Sequence[tuple[frozenset[str], frozenset[str]]]]
+#: By one term of letters or of the words for which they are used: the expression that finds these in a text, all of their terms,
+#: and those of the other.
+_Names = Mapping[str, Sequence[tuple[str, frozenset[str], frozenset[str]]]]
 
 
 def counted(passage: Passage) -> tuple[Counter[str], Counter[str]]:
@@ -125,18 +127,20 @@ def _counted(document: Document, start: int, end: int, text: str, names: _Names)
     for around in filter(None, (head_of(document, start), *headings_of(document, start, end), *notes_of(document, start, end))):
         further.update((*terms(around, language), *further_terms(around, language)))
     for term in names.keys() & own.keys():
-        for held, other in names[term]:
-            if held <= own.keys():
-                further.update(other)
+        for written, held, other in names[term]:
+            if held <= own.keys() and re.search(written, text):
+                further.update(other - own.keys())
     return own, further
 
 
 def _names(document: Document) -> _Names:
-    found = defaultdict[str, list[tuple[frozenset[str], frozenset[str]]]](list)
+    """Letters are found as they are written: "PRO" is not "pro". Words are found next to each other."""
+    found = defaultdict[str, list[tuple[str, frozenset[str], frozenset[str]]]](list)
     for names in names_in(document):
+        letters, words = rf"\b{re.escape(names[0])}s?\b", r"(?i)\b" + r"\s+".join(map(re.escape, names[1].split()))
         short, long = (frozenset(terms(name, (document.language,))) for name in names)
-        for held, other in ((short, long), (long, short)) if short and long else ():
-            found[max(held, key=len)].append((held, other))
+        for written, held, other in ((letters, short, long), (words, long, short)) if short and long else ():
+            found[max(held, key=len)].append((written, held, other))
     return found
 
 
@@ -158,13 +162,13 @@ def count_terms(corpus: Corpus) -> TermCounts:
         places = corpus.spans[chunks.start : chunks.stop, 1:3].tolist()
         for (start, end), text in zip(places, corpus.texts_of(i, chunks, indexed=True), strict=True):
             own, further = _counted(document, start, end, text, names)
-            held = own.copy()
-            held.update(further)
-            term_numbers += [numbers.setdefault(term, len(numbers)) for term in held]
-            added_df.update(numbers[term] for term in further if term not in own)
-            counts += held.values()
-            n_distinct.append(len(held))
             lengths.append(own.total())
+            added = further.keys() - own.keys()
+            own.update(further)
+            term_numbers += [numbers.setdefault(term, len(numbers)) for term in own]
+            added_df.update(numbers[term] for term in added)
+            counts += own.values()
+            n_distinct.append(len(own))
 
     ordered = sorted((term.encode("utf-8", "surrogatepass"), number) for term, number in numbers.items())
     position_of = np.empty(len(numbers), np.int64)  # a term's number -> its position in the vocabulary

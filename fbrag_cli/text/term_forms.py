@@ -16,8 +16,8 @@ from fbrag_cli.text.languages import months_of
 from fbrag_cli.text.words import month_term, term_of, words_of
 
 _MOST_PARTS = 10  # of an identifier; a hash has more
-# Not parted, as they are words of prose: "12th", "1990s", "McDonald", "TransLink".
-_WHOLE = regex.compile(r"\d+(?:st|nd|rd|th|s)|\p{Lu}\p{Ll}+\p{Lu}\p{Ll}+(?:['’]s)?")
+# Not parted, as they are words of prose: "12th", "1990s", "MP4", "A380", "McDonald", "TransLink".
+_WHOLE = regex.compile(r"\d+(?:st|nd|rd|th|s)|\p{Lu}+\d{1,3}|\p{Lu}\p{Ll}+\p{Lu}\p{Ll}+(?:['’]s)?")
 
 # 1. Parts of a word begin at an underscore, a capital, and between a letter and a digit. A part number: "KRW-114-W". Few words
 # have such a joint; in bytes, one for the kind of each character, it is found at once.
@@ -37,13 +37,14 @@ _KINDS = bytes(
     )
     for c in map(chr, range(256))
 )
-_JOINTS = (b"_", b"aA", b"a0", b"A0", b"0a", b"0A", b"AAaa", b"A-0", b"0-A")
+_JOINTS, _JOINTS_OF_DIGITS = (b"_", b"aA", b"AAaa"), (b"a0", b"A0", b"0a", b"0A", b"A-0", b"0-A")
 _JOINT = regex.compile(r"_|\p{Ll}\p{Lu}|\p{L}\p{Nd}|\p{Nd}\p{L}|\p{Lu}{2}\p{Ll}{2}")
 _PART = regex.compile(r"\p{Nd}+(?:[.,]\p{Nd}+)*|\p{Lu}+(?![\p{Ll}\p{M}])|\p{Lu}?[\p{Ll}\p{Lo}\p{M}]+|\p{Lu}")
 _HYPHENED = re.compile(r"(?<![\w-])(?=[\d-]*[A-Z])(?=[A-Z-]*\d)(?!(?:19|20)\d\d-[01]\d-[0-3]\d)[A-Z\d]+(?:-[A-Z\d]+)+(?![\w-])")
 
 # 2. What begins with a digit and goes over words: a number with spaces between its digits, and a day with its month.
 _DIGITS = re.compile(r"\d+")
+_OTHER_SCRIPT = 8  # a text in which one of so many characters is not in Latin-1
 _SPACED = re.compile(r"(?<![\w.,])\d{1,3}(?:[ \u00a0\u2009\u202f]\d{3})+(?:[.,]\d+)?(?![\w]|[.,]\d)")
 _DAY, _MONTH, _YEAR = r"(0?[1-9]|[12]\d|3[01])", r"(0?[1-9]|1[0-2])", r"(?:19|20)\d\d"
 _ISO = re.compile(rf"(?<![\w./-]){_YEAR}(?:-{_MONTH}-|/{_MONTH}/|\.{_MONTH}\.){_DAY}(?!\d)")
@@ -61,11 +62,14 @@ def further_terms(text: str, languages: Sequence[str] = ("en",), spoken: str = "
 
 def further_spans(text: str, languages: Sequence[str] = ("en",), spoken: str = "") -> Iterator[tuple[int, int, str]]:
     """Yield (start, end, term) for each of `further_terms`; the span of a part is that of its whole word."""
-    known = (*languages,)
-    for start, end in _jointed(text):
+    known, letters = (*languages,), text.encode("latin-1", "replace")
+    kinds = letters.translate(_KINDS)
+    for start, end in _jointed(kinds):
         yield from ((start, end, term) for term in _parts(text[start:end], known))
-    for digits in _DIGITS.finditer(text):
-        yield from _from_digits(text, *digits.span(), known, spoken)
+    # Most of a novel has no digit. Another script may have its own digits.
+    if b"0" in kinds or _OTHER_SCRIPT * letters.count(b"?") > len(letters):
+        for digits in _DIGITS.finditer(text):
+            yield from _from_digits(text, *digits.span(), known, spoken)
 
 
 def day_term(month: int, day: int) -> str:
@@ -73,11 +77,10 @@ def day_term(month: int, day: int) -> str:
     return f"{month:02}-{day:02}"
 
 
-def _jointed(text: str) -> Iterator[tuple[int, int]]:
-    """Yield (start, end) of each stretch without spaces that may have parts."""
-    kinds = text.encode("latin-1", "replace").translate(_KINDS)
+def _jointed(kinds: bytes) -> Iterator[tuple[int, int]]:
+    """Yield (start, end) of each stretch without spaces that may have parts. kinds: of the characters of a text."""
     ends = dict[int, int]()
-    for joint in _JOINTS:
+    for joint in (*_JOINTS, *_JOINTS_OF_DIGITS) if b"0" in kinds else _JOINTS:
         at = kinds.find(joint)
         while at >= 0:
             end = kinds.find(b" ", at)

@@ -12,13 +12,16 @@ from rank_bm25 import BM25Okapi
 
 from fbrag_cli.corpus import Corpus, build_corpus
 from fbrag_cli.documents.document import Content, Document, Extracted
-from fbrag_cli.retrieval.bm25 import BM25
+from fbrag_cli.retrieval.bm25 import BM25, idf_of
 from fbrag_cli.retrieval.ranking import best
+from fbrag_cli.retrieval.term_counts import count_terms
 from fbrag_cli.text.words import terms
 
 WORDS = st.lists(st.sampled_from("ship storm harbour captain lantern chart rope anchor the of".split()), max_size=60).map(
     " ".join
 )
+
+ROUNDING = 1e-12  # of a sum of logarithms that cancel each other
 
 
 def corpus_of(text: str, chunk_words: int = 5) -> Corpus:
@@ -28,7 +31,7 @@ def corpus_of(text: str, chunk_words: int = 5) -> Corpus:
 def okapi(chunks: list[list[str]]) -> BM25Okapi:
     """rank-bm25 over the terms of chunks. Where its mean idf is not above 0, each idf is that with 1 added."""
     theirs = BM25Okapi(chunks)
-    if theirs.average_idf <= 0:
+    if theirs.average_idf < ROUNDING:
         df = Counter(term for chunk in chunks for term in {*chunk})
         theirs.idf = {term: math.log(1 + (len(chunks) - n + 0.5) / (n + 0.5)) for term, n in df.items()}
     floor = theirs.epsilon * theirs.average_idf
@@ -41,6 +44,20 @@ def test_scores_are_rank_bm25s(text: str, question: str) -> None:
     corpus = corpus_of(text)
     expected = okapi([terms(chunk.text) for chunk in corpus.chunks]).get_scores(terms(question))
     np.testing.assert_allclose(BM25.of(corpus).scores(question), expected, rtol=1e-5, atol=1e-5)
+
+
+@given(WORDS.filter(lambda text: bool(terms(text))))
+def test_idf_is_rank_bm25s_to_the_bit(text: str) -> None:
+    corpus = corpus_of(text)
+    theirs = BM25Okapi([terms(chunk.text) for chunk in corpus.chunks])
+    counts = count_terms(corpus)
+    ours = dict(zip((term.decode() for term in counts.vocabulary), idf_of(counts).tolist(), strict=True))
+    if theirs.average_idf > ROUNDING:
+        floor = pytest.approx(theirs.epsilon * theirs.average_idf, rel=1e-12)  # a mean depends on the order of its sum
+        df = dict(zip(ours, counts.document_frequencies().tolist(), strict=True))
+        assert ours == {term: theirs.idf[term] if 2 * df[term] < len(corpus.chunks) else floor for term in theirs.idf}
+    else:
+        assert min(ours.values()) > 0
 
 
 @given(WORDS, WORDS)

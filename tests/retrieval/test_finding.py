@@ -79,6 +79,8 @@ def prompt(collection: Collection, question: str, select: int = 5) -> str:
         ("10 kg", "10kg", "en"),
         ("1.25kg", "1.25", "en"),
         ("10кг", "10 кг", "ru"),
+        ("FY2024", "2024", "en"),
+        ("１２月３日", "2024-12-03", "zh"),
         ("閱讀", "阅读", "zh"),
         ("会议", "會議", "zh"),
         ("the o\ufb03ce", "office", "en"),
@@ -100,6 +102,8 @@ def test_forms_of_a_word_meet(text: str, question: str, language: str) -> None:
         ("Section 12 may be left out", "12 May", "en"),
         ("a3f9c2e1b8d4f6a7", "9", "en"),
         ("12 13 14 500 columns", "12 March", "en"),
+        ("the MP4/11", "an MP", "en"),
+        ("an A380", "380 seats", "en"),
     ],
 )
 def test_what_is_another_thing_does_not_meet(text: str, question: str, language: str) -> None:
@@ -265,6 +269,33 @@ def test_either_form_of_a_name_finds_passages_of_the_other() -> None:
     assert bm25.scores("IWF")[-1] > 0
     many = " ".join(f"Alpha{chr(97 + i // 26)}{chr(97 + i % 26)} Beta Gamma (AB{chr(65 + i % 26)}{i})." for i in range(500))
     assert len(names_in(document(many))) <= 200
+
+
+@pytest.mark.parametrize(
+    ("text", "question", "meets"),
+    [
+        ("The IWF\nwaits.", "waterways", True),
+        ("Two IWFs wait.", "waterways", True),
+        ("The inland\nwaterways fund waits.", "IWF", True),
+        ("The Inland Waterways Funds wait.", "IWF", True),
+        ("The iwf waits.", "waterways", False),  # "PRO" is not "pro"
+        ("Inland is a fund of waterways.", "IWF", False),
+        ("A fund has inland waterways.", "IWF", False),
+    ],
+)
+def test_letters_are_met_as_written_and_words_next_to_each_other(text: str, question: str, meets: bool) -> None:
+    corpus = build_corpus([document(f"The Inland Waterways Fund (IWF) is old.\n\n{prose('a', 60)}\n\n{text}\n\n{prose('b', 9)}")])
+    (held,) = (chunk.position for chunk in corpus.chunks if text in chunk.text)
+    assert held
+    assert bool(BM25.of(corpus).scores(question)[held]) is meets
+
+
+def test_both_forms_in_a_passage_count_once() -> None:
+    corpus = build_corpus([document(f"The Inland Waterways Fund (IWF) is old.\n\n{prose('a', 60)}")])
+    counts = count_terms(corpus)
+    columns = zip(counts.vocabulary, counts.starts[:-1], counts.starts[1:], strict=True)
+    held = {term.decode(): counts.counts[start:end].tolist() for term, start, end in columns}
+    assert held["iwf"] == held["waterway"] == held["fund"] == [1]
 
 
 # -- near copies -------------------------------------------------------------------------------------------------------------
