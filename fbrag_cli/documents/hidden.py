@@ -11,7 +11,7 @@ from typing import NamedTuple
 _MIN_SIZE = 1.0  # points; print that people read has 4 and more
 # Of 255 levels of red, green and blue. As large areas, two grays that are 7 levels apart can just be told apart (2.3 in CIELAB's
 # lightness); nobody reads thin letters at less than twice that. Contrast does not serve: yellow on white (1.07) is seen.
-_NEAR = 12
+NEAR = 12
 _SPACES = ("srgb", "hsl", "hwb")  # of CSS; lab and its kind are rare
 _HEX = re.compile(r"#?((?:[0-9a-f]{3,4}){1,2})", re.IGNORECASE)
 
@@ -25,7 +25,7 @@ class Color(NamedTuple):
 
     def is_near(self, other: Color) -> bool:
         """Return whether letters of this color cannot be read on the other one."""
-        return all(abs(one - two) <= _NEAR for one, two in zip(self, other, strict=True))
+        return all(abs(one - two) <= NEAR for one, two in zip(self, other, strict=True))
 
 
 WHITE = Color(255, 255, 255)

@@ -401,7 +401,7 @@ def test_binary_data_called_pdf(tmp_path: Path) -> None:
 
 def test_a_pdf_is_known_by_its_content(tmp_path: Path) -> None:
     assert load(written(tmp_path, pdf(b"text"), "download")).media_type == "application/pdf"
-    assert load(written(tmp_path, b"\n\n\xef\xbb\xbf" + pdf(b"text"), "junk.txt")).text == "text"
+    assert load(written(tmp_path, b"\n\n\xef\xbb\xbf" + pdf(b"text"), "junk")).text == "text"
     assert load("-", source=read_source("-", io.BytesIO(pdf(b"piped")))).text == "piped"
 
 

@@ -173,6 +173,47 @@ def test_the_ground_is_what_is_painted_not_the_box_around_it(tmp_path: Path) -> 
     assert read(tmp_path, PAYMENT.replace(b"750", b"500") + disc + short).text.endswith("Sold out")
 
 
+_REDS = b"<</FunctionType 2/Domain[0 1]/C0[.5 0 0]/C1[0 0 .5]/N 1>>"
+_SHADING = b"/ShadingType 2/ColorSpace/DeviceRGB/Coords[60 0 460 0]/Function" + _REDS
+PATTERNS = {
+    "a gradient": b"<</Type/Pattern/PatternType 2/Shading<<%b>>>>" % _SHADING,
+    "tiles": stream(
+        b".8 0 0 rg 0 0 5 5 re f 0 0 .6 rg 5 5 5 5 re f 0 .3 0 rg 0 5 5 5 re f .3 0 .3 rg 5 0 5 5 re f",
+        b"/Type/Pattern/PatternType 1/PaintType 1/TilingType 1/BBox[0 0 10 10]/XStep 10/YStep 10/Resources<<>>",
+    ),
+}
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+@pytest.mark.parametrize("color", [b"1 g", b"0.75 g", b"0 g"], ids=["white", "gray", "black"])
+def test_text_on_a_pattern_is_seen(tmp_path: Path, color: bytes, pattern: str) -> None:
+    content = PAYMENT + b"/Pattern cs /P scn " + BAR + color + b" BT /F1 11 Tf " + AT + OTHER + b" ET"
+    data = pdf_of_contents(stream(content), more=[PATTERNS[pattern]])
+    assert load(written(tmp_path, data.replace(b"/Resources<<", b"/Resources<</Pattern<</P 6 0 R>>"))).text == BOTH
+
+
+def test_white_text_on_a_white_box_is_hidden_also_under_text_that_is_seen(tmp_path: Path) -> None:
+    page = b"0.2 g 0 0 612 792 re f 1 g 60 690 400 30 re f BT /F1 11 Tf " + AT + b"(Never read this line here) Tj ET "
+    document = read(tmp_path, page + b"0 g BT /F1 11 Tf 1 0 0 1 73 701 Tm (The award is 4 euros) Tj ET")
+    assert "award" in document.text
+    assert "Never" not in document.text
+
+
+def test_letters_of_one_text_differ(tmp_path: Path) -> None:
+    """A text of which a part lies on a bar, under one, or outside of its clip."""
+    text = b"BT /F1 11 Tf 1 0 0 1 72 700 Tm (aaaaaaaaaa bbbbbbbbbb cccccccccc) Tj ET "
+    for content in (
+        b"1 g 0 g 0 690 125 30 re f 1 g " + text,  # white, on black up to the first space
+        text + b"0.5 g 130 690 400 30 re f",
+        b"q 0 690 128 30 re W n " + text + b"Q",
+        b"q 300 0 0 30 130 690 cm /Picture Do Q 5 g 0.02 g " + text,
+    ):
+        found = read(tmp_path, PAYMENT + content, more=(BLACK_IMAGE,), xobjects=b"/Picture 6 0 R").text
+        assert "aaaaaaaaa" in found, content
+        assert "bbbbbbbbb" not in found, content
+        assert "c" not in found.removeprefix(STAYS), content
+
+
 @pytest.mark.parametrize("state", [b"/ca 0.5", b"/BM/Multiply"])
 def test_what_can_be_seen_through_hides_nothing(tmp_path: Path, state: bytes) -> None:
     text = b"BT /F1 11 Tf " + AT + OTHER + b" ET "

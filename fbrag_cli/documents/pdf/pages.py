@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import warnings
 from collections.abc import Callable
 from contextlib import closing, suppress
@@ -14,6 +15,7 @@ from math import nan
 from time import process_time
 from typing import TYPE_CHECKING
 
+from fbrag_cli.documents.decoding.encoding import without_surrogates
 from fbrag_cli.documents.pdf.annotations import Annotations, file_name, read_annotations
 from fbrag_cli.documents.pdf.page_ranges import PageRange, numbers_within
 from fbrag_cli.documents.pdf.page_text import PageLines
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
 _LONGEST_REASON = 120  # characters
 _LONGEST_LABEL = 20
 _MAX_EMBEDDED = 1_000
+_MAX_UNPLACED = 100_000  # characters of a page that have no places
+_ONE_BY_ONE = re.compile(r"(?<=^\S)\n(?=\S$)", re.MULTILINE)  # line ends between the signs of vertical writing
 _BLEED = 12.0  # points
 _FEWEST = 0.25  # share of a page's letters that lie on the page, if its box can be trusted
 
@@ -145,6 +149,8 @@ class PageReader:
         try:
             with closing(self._pdf[number - 1]) as page:
                 lines, annotated = _lines(page, markup=self._markup), _is_annotated(page)
+                if not lines.cut and not any(map(str.isalnum, "".join(lines.lines))):
+                    lines = self._unplaced(page, number) or lines
         except MemoryError as error:
             return ReadPage(number, failure=str(error) or "it needs too much memory", cut=True)
         except Exception as error:
@@ -157,6 +163,19 @@ class PageReader:
         if not lines.lines:
             lines, below = replace(lines, lines=below, heights=(nan,) * len(below)), ()
         return ReadPage(number, lines, below, label=self._label(number), comments=found.comments, files=found.files)
+
+    def _unplaced(self, page: PdfPage, number: int) -> PageLines | None:
+        """Return the lines of a page that PDFium has no letters of: their font is not embedded. Where they lie is unknown."""
+        from fbrag_cli.documents.pdf.hidden_text import HiddenText
+
+        if not self._markup and not HiddenText(page).is_plain:
+            return None
+        found = ""
+        with suppress(Exception):
+            found = self._pypdf.pages[number - 1].extract_text()
+        text = _ONE_BY_ONE.sub("", without_surrogates(found[:_MAX_UNPLACED]))
+        lines = tuple(line.strip() for line in text.splitlines() if line.strip())
+        return PageLines(lines, (nan,) * len(lines), page.get_height()) if lines else None
 
     def _label(self, number: int) -> str:
         """Return the printed number of a page; "" if it is the same."""
