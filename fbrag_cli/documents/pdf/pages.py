@@ -165,7 +165,7 @@ class PageReader:
         return ReadPage(number, lines, below, label=self._label(number), comments=found.comments, files=found.files)
 
     def _unplaced(self, page: PdfPage, number: int) -> PageLines | None:
-        """Return the lines of a page that PDFium has no letters of: their font is not embedded. Where they lie is unknown."""
+        """Return the lines of a page that PDFium has no letters of: their font is not embedded. Their places are unknown."""
         from fbrag_cli.documents.pdf.hidden_text import HiddenText
 
         if not self._markup and not HiddenText(page).is_plain:
