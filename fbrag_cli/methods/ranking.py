@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from fbrag_cli.corpus import Corpus, Passage
@@ -35,6 +36,7 @@ _MOST_NEAR, _ALIKE = (
     100,
     0.9,
 )  # best chunks among which near copies are looked for; the share of the terms that these have in common
+_DATED = re.compile(r"(?<!\d)((?:19|20)\d\d)(?:[-_.]?(0[1-9]|1[0-2])(?:[-_.]?([0-3]\d))?)?(?!\d)")
 _SAME = 1e-5  # the relative difference up to which two scores count as equal: copies may differ by rounding
 
 
@@ -56,7 +58,8 @@ def top_unique_chunks(
     scores: (n_chunks,). Copies are chunks of the same words, whatever white space is between them, in one file or in several.
     They have the same score, so only chunks that score no lower than the last selected one are compared; where that one scores
     nothing, the search ends with it. Files whose names count give copies other scores: there chunks of as many words as a
-    selected one are compared too. question: if given, near copies of a better chunk count as copies of it (`_is_near_copy`).
+    selected one are compared too. question: if given, near copies of a better chunk count as copies of it (`_is_near_copy`), and
+    those of the same score as copies of the newest.
     """
     import numpy as np
 
@@ -73,11 +76,12 @@ def top_unique_chunks(
         chunk = corpus.chunks[position]
         text = chunk.words
         if near and text not in found:
-            above = (corpus.chunks[first] for first, *_ in found.values())
-            text = next((each.words for each in above if _is_near_copy(chunk, each, question or "")), text)
+            above = ((key, corpus.chunks[first]) for key, (first, *_) in found.items())
+            text = next((key for key, each in above if _is_near_copy(chunk, each, question or "")), text)
             folded = folded or text in found
         if text in found:
-            found[text].append(position)
+            newest = text != chunk.words and _is_newer(chunk, corpus.chunks[found[text][0]], scores, question or "")
+            found[text].insert(0 if newest else len(found[text]), position)
         elif not full:
             found[text], last = [position], score
         else:
@@ -113,6 +117,26 @@ def _is_near_copy(chunk: Passage, above: Passage, question: str) -> bool:
     headings = {word for each in chunk.document.sections if chunk.start <= each.start < chunk.end for word in each.title.split()}
     named = {*terms(" ".join(word for word in words - headings if any(map(is_name, re.findall(r"\w+", word)))), language)}
     return (asked & held) | named <= {*theirs, *around, *above.document.name_terms}
+
+
+def _is_newer(chunk: Passage, copy: Passage, scores: NDArray[np.float32], question: str) -> bool:
+    """Return whether a near copy of a chunk that scores the same has a later date, and all that the chunk has."""
+    score, other = (float(scores[each.position]) for each in (chunk, copy))
+    return abs(score - other) <= _SAME * other and _date(chunk) > _date(copy) and _is_near_copy(copy, chunk, question)
+
+
+def _date(chunk: Passage) -> str:
+    """Return the date that the name of a chunk's file, a heading or the head of its mail tells, as "2024-03-12"; else ""."""
+    from fbrag_cli.surroundings import head_of, headings_of
+    from fbrag_cli.text.term_forms import further_terms
+
+    document, start, end = chunk.document, chunk.start, chunk.end
+    headings = (each.title for each in document.sections if start <= each.start < end)
+    for text in (PurePath(document.name).name, *headings, *headings_of(document, start, end), head_of(document, start)):
+        if found := _DATED.search(text):
+            day = next((each for each in further_terms(text, (document.language,)) if "-" in each), "")  # as "03-12"
+            return "-".join(filter(None, (found[1], found[2] or day, found[3])))
+    return ""
 
 
 def at_named_place(question: str, corpus: Corpus, scores: NDArray[np.float32]) -> list[int]:

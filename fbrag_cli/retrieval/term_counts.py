@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -110,8 +110,8 @@ class TermCounts:
         return TermCounts(Vocabulary.of(ordered), starts, chunks, counts, self.lengths, besides, self.languages)
 
 
-#: By one term of letters or of the words for which they are used: the expression that finds these in a text, all of their terms,
-#: and those of the other.
+#: By one term of letters or of the words for which they are used: these as written, words in lower case; all of their terms, and
+#: those of the other.
 _Names = Mapping[str, Sequence[tuple[str, frozenset[str], frozenset[str]]]]
 
 
@@ -125,21 +125,27 @@ def _counted(document: Document, start: int, end: int, text: str, names: _Names)
     language = (document.language,)
     own, further = Counter(terms(text, language)), Counter(further_terms(text, language))
     for around in filter(None, (head_of(document, start), *headings_of(document, start, end), *notes_of(document, start, end))):
-        further.update((*terms(around, language), *further_terms(around, language)))
-    for term in names.keys() & own.keys():
+        further.update(_terms_around(around, language))
+    known = names.keys() & own.keys()
+    both_cases = f"{text} {' '.join(text.split()).casefold()}" if known else ""
+    for term in known:
         for written, held, other in names[term]:
-            if held <= own.keys() and re.search(written, text):
+            if held <= own.keys() and written in both_cases:
                 further.update(other - own.keys())
     return own, further
+
+
+@lru_cache(maxsize=256)
+def _terms_around(text: str, language: tuple[str]) -> tuple[str, ...]:
+    return (*terms(text, language), *further_terms(text, language))
 
 
 def _names(document: Document) -> _Names:
     """Letters are found as they are written: "PRO" is not "pro". Words are found next to each other."""
     found = defaultdict[str, list[tuple[str, frozenset[str], frozenset[str]]]](list)
     for names in names_in(document):
-        letters, words = rf"\b{re.escape(names[0])}s?\b", r"(?i)\b" + r"\s+".join(map(re.escape, names[1].split()))
         short, long = (frozenset(terms(name, (document.language,))) for name in names)
-        for written, held, other in ((letters, short, long), (words, long, short)) if short and long else ():
+        for written, held, other in ((names[0], short, long), (names[1].casefold(), long, short)) if short and long else ():
             found[max(held, key=len)].append((written, held, other))
     return found
 

@@ -43,8 +43,8 @@ _PART = regex.compile(r"\p{Nd}+(?:[.,]\p{Nd}+)*|\p{Lu}+(?![\p{Ll}\p{M}])|\p{Lu}?
 _HYPHENED = re.compile(r"(?<![\w-])(?=[\d-]*[A-Z])(?=[A-Z-]*\d)(?!(?:19|20)\d\d-[01]\d-[0-3]\d)[A-Z\d]+(?:-[A-Z\d]+)+(?![\w-])")
 
 # 2. What begins with a digit and goes over words: a number with spaces between its digits, and a day with its month.
-_DIGITS = re.compile(r"\d+")
-_OTHER_SCRIPT = 8  # a text in which one of so many characters is not in Latin-1
+_DIGITS = re.compile(r"\d(?<!\d\d)(?:\d{3}(?=[-/.])|\d\d(?=\s)|\d?(?!\d))")  # neither "2024 was" nor "12345"
+_OTHER_SCRIPT = 8  # Latin-1 lacks one of 8 characters of such a text
 _SPACED = re.compile(r"(?<![\w.,])\d{1,3}(?:[ \u00a0\u2009\u202f]\d{3})+(?:[.,]\d+)?(?![\w]|[.,]\d)")
 _DAY, _MONTH, _YEAR = r"(0?[1-9]|[12]\d|3[01])", r"(0?[1-9]|1[0-2])", r"(?:19|20)\d\d"
 _ISO = re.compile(rf"(?<![\w./-]){_YEAR}(?:-{_MONTH}-|/{_MONTH}/|\.{_MONTH}\.){_DAY}(?!\d)")

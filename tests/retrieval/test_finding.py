@@ -328,6 +328,32 @@ def test_leases_that_differ_in_a_name_or_number_stay_apart(tmp_path: Path, n: in
     assert not any(trace.selection.duplicates.values())
 
 
+@pytest.mark.parametrize(
+    "dates",
+    [
+        ("2023-11-05", "2024-03-12", "2024-02-28"),
+        ("20231105", "20240312", "20240228"),
+        ("2023-11", "2024-03", "2024-02"),
+        ("2022", "2024", "2023"),
+        ("minutes 5 November 2023", "minutes 12 March 2024", "minutes 28 February 2024"),
+    ],
+)
+@pytest.mark.parametrize("in_name", [True, False])
+def test_of_equal_near_copies_the_newest_is_read(tmp_path: Path, dates: tuple[str, ...], in_name: bool) -> None:
+    for i, (date, word) in enumerate(zip(dates, ("pays", "gives", "sends"), strict=True)):
+        head, name = ("Rules", f"{date}.md") if in_name else (f"Rules {date}", f"draft {'abc'[i]}.md")
+        (tmp_path / name).write_text(f"# {head}\n\nThe fee of a member is forty euros. {prose('same', 12)} Nobody {word} more.")
+    (shown,) = asked(opened(tmp_path), "How high is the fee of a member?", 2).context
+    assert "gives" in shown.text
+
+
+def test_a_date_does_not_hide_a_better_copy(tmp_path: Path) -> None:
+    for date, more in (("2023-11-05", "The fee is high."), ("2024-03-12", "The gate is high.")):
+        (tmp_path / f"{date}.md").write_text(f"The fee of a member is forty euros. {prose('same', 12)} {more}")
+    (shown,) = asked(opened(tmp_path), "How high is the fee of a member?", 2).context
+    assert "fee is high" in shown.text
+
+
 def test_a_copy_that_has_a_word_of_the_question_alone_is_read() -> None:
     texts = [f"The harbour board met. {prose('same', 30)} It spoke of {word}." for word in ("tar", "tar", "rope", "tar")]
     corpus = build_corpus([document(text) for text in texts])
