@@ -23,7 +23,7 @@ _MAYBE_BROKEN = re.compile(rf"[^\W\d_][{''.join(_HYPHENS)}]\n[^\W\d_]")
 def rejoin_lines(text: str) -> str:
     """Rejoin the broken words of a text that has them as one word elsewhere ("con-/veyance"); all broken words, if it has several
     of these. All its lines stay."""
-    if not _MAYBE_BROKEN.search(text):
+    if not any(f"{hyphen}\n" in text for hyphen in _HYPHENS) or not _MAYBE_BROKEN.search(text):
         return text
     lines = text.split("\n")
     words = _learn([[lines]])
