@@ -390,4 +390,4 @@ def test_no_limit_breaks_it(clean_environment: dict[str, str], tmp_path: Path, l
         ["bash", "-c", line], capture_output=True, text=True, env=clean_environment, cwd=tmp_path, timeout=60, check=False
     )
     assert "Traceback" not in done.stderr
-    assert done.returncode in ((0, 5, -24, 137, 152) if limit == "-t 1" else (0, 5)), done.stderr
+    assert done.returncode in ((0, 5, -24, -9, 137, 152) if limit == "-t 1" else (0, 5)), done.stderr

@@ -112,7 +112,7 @@ def _is_document(word: str) -> bool:
 
 
 def _is_question(word: str) -> bool:
-    return " " in word or word.endswith("?")
+    return word.endswith("?") or (" " in word and not _FILE_NAME.match(word))
 
 
 def _in_order(words: Sequence[str]) -> list[str]:

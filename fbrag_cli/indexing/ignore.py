@@ -45,7 +45,8 @@ def parse(lines: Iterable[str]) -> tuple[Patterns | None, tuple[str, ...]]:
     others: list[str] = []
     for line in lines:
         try:
-            pattern = GitIgnoreSpecPattern(line.removesuffix("\r"))
+            # For git, "a/**/" matches the folders in a; pathspec would match its files too.
+            pattern = GitIgnoreSpecPattern(re.sub(r"/\*\*/\s*$", "/*/", line.removesuffix("\r")))
         except (ValueError, re.error):
             others.append(line)
             continue

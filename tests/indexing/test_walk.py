@@ -325,7 +325,7 @@ def git_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     patterns=st.lists(_pattern, max_size=5),
     below=st.lists(_pattern, max_size=3),

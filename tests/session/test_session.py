@@ -23,7 +23,7 @@ from fbrag_cli.trace import Trace
 from tests.conftest import INQUIRY, ROOT
 
 QUESTION = "Where was the Garefowl built?"
-FAST = FBRag(recall=1, select=2, samples=2, forward_tokens=16, max_tokens=8, allow_unsupported=True)
+FAST = FBRag(recall=1, select=2, granularity="chunk", samples=2, forward_tokens=16, max_tokens=8, allow_unsupported=True)
 
 
 @pytest.fixture(scope="module")

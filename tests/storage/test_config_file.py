@@ -236,7 +236,7 @@ def _values(key: Setting) -> st.SearchStrategy[object]:
         return st.sampled_from(key.choices or [key.default or "15m"])
     if key.separator:
         return st.lists(st.text(st.characters(categories=("L", "N")), min_size=1), max_size=3)
-    if key.words:
+    if key.words and key.kind is str:
         return st.integers(1, 64).map(str) | st.sampled_from(key.words)
     if key.kind is bool:
         return st.booleans()
