@@ -12,10 +12,10 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache, partial
 from itertools import chain
-from math import fsum, log
 
 import numpy as np
 from numpy.typing import NDArray
+from rank_bm25 import BM25Okapi
 
 from fbrag_cli.corpus import Corpus, Passage
 from fbrag_cli.retrieval.term_counts import TermCounts, count_terms, counted
@@ -205,22 +205,29 @@ def _norms(lengths: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def idf_of(counts: TermCounts) -> NDArray[np.float64]:
-    """Return float64 (n_terms,): inverse document frequencies, log((N - df + 0.5) / (df + 0.5)); none is negative.
+    """Return float64 (n_terms,): rank-bm25's inverse document frequencies, by its own code; none is negative.
 
-    The formula is that of Robertson and Sparck Jones (1976). As in rank-bm25 (Trotman et al., 2014), a term of more than half of
-    the chunks has a share of the mean; here one of exactly half has it, too, and not 0. It is computed here, as rank-bm25 takes
-    token lists and keeps a dict for each, over a folder more than the index has. A test compares both.
-
-    In a folder of forms, where most words are in most files, and in two or three chunks, the mean is negative: chunks without the
-    words of a question would rank first. There the form with 1 added counts, log(1 + (N - df + 0.5) / (df + 0.5)), which falls
-    with df and stays positive. Beyond the papers: tests/benchmarks/README.md, "Folders of forms".
+    rank-bm25 gives a term of more than half of the chunks a share of the mean. In a folder of forms, where most words are in most
+    files, and in two or three chunks, the mean is negative: chunks without the words of a question would rank first. There the
+    form with 1 added counts, log(1 + (N - df + 0.5) / (df + 0.5)), which falls with df and stays positive. Beyond the papers:
+    tests/benchmarks/README.md, "Folders of forms".
     """
-    n, df = len(counts.lengths), counts.document_frequencies()
-    in_texts = df > 0
-    if not in_texts.any():
-        return np.ones(len(df))
-    df = np.where(in_texts, df, np.diff(counts.starts))  # a further term of no text does not count in the mean
-    frequencies, places = np.unique(df, return_inverse=True)
-    idf = np.array([log(n - each + 0.5) - log(each + 0.5) for each in frequencies.tolist()])[places]
-    mean = fsum(idf[in_texts].tolist()) / in_texts.sum()  # exact: logarithms that cancel each other make 0
-    return np.where(idf > 0, idf, EPSILON * mean) if mean > 0 else np.log1p((n - df + 0.5) / (df + 0.5))
+    n, df, held = len(counts.lengths), counts.document_frequencies(), np.diff(counts.starts)
+    if not df.any():
+        return np.ones(len(held))
+    okapi = _Okapi(n, {term: frequency for term, frequency in enumerate(df.tolist()) if frequency})
+    if okapi.average_idf <= 0:
+        df = np.where(df, df, held)
+        return np.log1p((n - df + 0.5) / (df + 0.5))
+    # A further term of no text does not count in the mean. A term of exactly half of the chunks has the floor, too.
+    idf = np.log(n - held + 0.5) - np.log(held + 0.5)
+    idf[[*okapi.idf]] = [*okapi.idf.values()]
+    return np.where(idf > 0, idf, EPSILON * okapi.average_idf)
+
+
+class _Okapi(BM25Okapi):  # type: ignore[misc]
+    """rank-bm25 over terms that are counted already. average_idf: the mean idf. idf: of each term."""
+
+    def __init__(self, n_chunks: int, frequencies: dict[int, int]) -> None:
+        self.corpus_size, self.epsilon, self.idf = n_chunks, EPSILON, dict[int, float]()
+        self._calc_idf(frequencies)

@@ -550,7 +550,7 @@ def test_a_hint_names_what_was_meant(fbrag: Run, files: Path, arguments: tuple[s
 
 
 def test_a_word_that_is_near_to_nothing_has_no_suggestion(fbrag: Run, files: Path) -> None:
-    words = "xyzzy depth creative beam theme tone hyde rerank agent cloud api top engine voice pdf web quick deep judge stream"
+    words = "xyzzy depth creative beam theme tone hyde rerank agent cloud api top motor voice pdf web quick deep judge stream"
     for word in words.split():
         assert fbrag(*BOOK, f"--{word}").stderr.splitlines()[1:] == ["hint: fbrag ask --help"], word
 
