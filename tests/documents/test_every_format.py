@@ -109,6 +109,18 @@ def _mail(parts: Sequence[Part]) -> bytes:
     return bytes(message)
 
 
+def _mbox(parts: Sequence[Part]) -> bytes:
+    return b"From someone@example.org Thu Jan  4 10:00:00 2024\n" + _mail(parts) + b"\n"
+
+
+def _json(parts: Sequence[Part]) -> bytes:
+    return json.dumps([part.text for part in parts]).encode()
+
+
+def _xml(parts: Sequence[Part]) -> bytes:
+    return f"<r><p>{'</p><p>'.join(escape(part.text) for part in parts)}</p></r>".encode()
+
+
 def _plain(parts: Sequence[Part]) -> bytes:
     return "\n\n".join(part.text for part in parts).encode()
 
@@ -128,12 +140,15 @@ _WRITERS: dict[str, Callable[[Sequence[Part]], bytes]] = {
     ".srt": _srt,
     ".vtt": _vtt,
     ".eml": _mail,
+    ".mbox": _mbox,
+    ".json": _json,
+    ".xml": _xml,
     ".tex": _plain,
     ".txt": _plain,
     ".py": _plain,
 }
-_WITHOUT_SECTIONS = (".rtf", ".srt", ".vtt", ".eml", ".tex", ".txt", ".py")
-_ONE_SECTION = {".xlsx": "Sheet", ".ods": "Sheet", ".pptx": "Slide 1"}
+_WITHOUT_SECTIONS = (".rtf", ".srt", ".vtt", ".eml", ".json", ".xml", ".tex", ".txt", ".py")
+_ONE_SECTION = {".xlsx": "Sheet", ".ods": "Sheet", ".pptx": "Slide 1", ".mbox": "someone@example.org"}
 
 
 # What a format's own marks are in the text that is made of it.
@@ -145,6 +160,9 @@ _MARKS = {
     ".ipynb": r"(?m)^#+ ",
     ".rst": r"(?m)^[=~-]+$",
     **{suffix: rf"\A{title}\n" for suffix, title in _ONE_SECTION.items()},
+    ".mbox": r"\AFrom: .*\nTo: .*\n",
+    ".json": r"(?m)^- ",
+    ".xml": r"\Ar:\n|(?m:^(?:  p|r\.p|r > p|r/p): )",
 }
 
 
@@ -159,7 +177,7 @@ def _holds(document: Document, parts: Sequence[Part], suffix: str) -> None:
     assert [section.title for section in document.sections] == titles
     assert sorted(document.sections, key=lambda section: section.start) == list(document.sections)
     for section in document.sections:
-        line = document.text[section.start :].split("\n", 1)[0]
+        line = document.text[section.start :].split("\n", 1)[0].removeprefix("From: ")
         assert (
             line.removeprefix("#" * section.level + " ") == section.title
             if suffix in (".md", ".ipynb")
