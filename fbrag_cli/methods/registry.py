@@ -56,7 +56,7 @@ class Preset(NamedTuple):
     on_gpu: Mapping[str, Any] = {}
 
 
-#: By name. Their cost was measured (tests/benchmarks/README.md).
+#: By name.
 PRESETS: Mapping[str, Preset] = {
     "fast": Preset({"samples": 0}),
     "thorough": Preset({"samples": 5, "select": 8}, {"select": 20}),

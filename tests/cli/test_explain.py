@@ -87,7 +87,7 @@ def test_what_the_large_model_reads_is_listed_and_found(fbrag_cached: Run) -> No
     told, text = json.loads(fbrag_cached(*asked, "--json").stdout), INQUIRY.read_text("utf-8")
     read = [text[start:end] for chunk in told["chunks"] for start, end in chunk["read"]]
     n_words = sum(len(part.split()) for part in read)
-    assert 420 <= n_words <= 580, "a chunk, and 200 words of windows"
+    assert 620 <= n_words <= 780, "a chunk, and 400 words of windows"
     done = fbrag_cached(*asked)
     *rows, total = done.stdout.split("\n\n")[1].splitlines()[1:]
     assert sorted(int(row.split()[0]) for row in rows) == sorted(len(part.split()) for part in read)
@@ -95,7 +95,7 @@ def test_what_the_large_model_reads_is_listed_and_found(fbrag_cached: Run) -> No
     n_selected = sum(chunk["selected"] for chunk in told["chunks"])
     assert f"{n_words} words of {n_selected} chunks read" in fbrag_cached(*asked, "-v").stderr
     assert fbrag_cached(*asked, "--dry-run").stdout.endswith(
-        " 36 chunks: 1 to retrieve, 2 forward samples, 200 words of windows to read\n"
+        " 36 chunks: 1 to retrieve, 2 forward samples, 400 words of windows to read\n"
     )
     chunk = next(chunk for chunk in told["chunks"] if chunk["selected"] and chunk["start_char"] < chunk["read"][0][0] - 40)
     unread = text[chunk["start_char"] : chunk["read"][0][0] - 1]

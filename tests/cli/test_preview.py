@@ -33,6 +33,7 @@ from tests.conftest import INQUIRY, Run
 from tests.test_corpus import document
 
 FEW = ("--select", "2", "--chunk-words", "60", "--max-tokens", "24", *MODELS)
+ONE = (*FEW[:-4], *MODELS[2:])  # no small model
 ENGLISH = "The barque sailed at dawn. Captain Vance was her master.\n" * 40 + "The cook was ill, and nobody ate."
 CHINESE = "这艘船在黎明时分起航，前往北方的海湾，途中遇到了大雾。\n" * 40 + "船长是张伟。"
 
@@ -368,8 +369,9 @@ def test_presets_are_options_of_ask_and_explain_and_of_their_file(fbrag: Run, tm
     )
     (tmp_path / "fast.toml").write_text("fast = true\n")
     configured = ("--config", tmp_path / "fast.toml", "--dry-run")
-    assert fbrag("ask", INQUIRY, QUESTION, *configured).stdout.endswith(" chunks: 5 to select\n")
-    assert "2 to retrieve" in fbrag("ask", INQUIRY, QUESTION, *configured, "--method", "fb-rag").stdout
+    assert fbrag("ask", INQUIRY, QUESTION, *configured).stdout.endswith(": 2 to retrieve, 400 words of windows to read\n")
+    assert fbrag("ask", INQUIRY, QUESTION, *configured, "--method", "vanilla").stdout.endswith(" chunks: 5 to select\n")
+    assert "2 forward samples" in fbrag("ask", INQUIRY, QUESTION, *configured, "-k", "2").stdout
     both = fbrag("explain", INQUIRY, QUESTION, "--fast", "--thorough")
     assert both.returncode == 2
     assert both.stderr.splitlines()[1] == "hint: leave one of them out"
@@ -438,7 +440,7 @@ def test_a_narrow_and_low_terminal_and_wide_characters(clean_environment: dict[s
 def test_where_there_is_no_preview(
     module_environment: dict[str, str], tmp_path: Path, options: list[str], environment: dict[str, str]
 ) -> None:
-    command = ["ask", str(INQUIRY), QUESTION, "--fast", *FEW, *options]
+    command = ["ask", str(INQUIRY), QUESTION, "--fast", *ONE, "--allow-unsupported", *options]
     screen, code = on_screen(100, 30, command, module_environment | environment, tmp_path)
     assert code == 0
     assert "Best keyword" not in screen.raw
@@ -483,8 +485,8 @@ def test_without_progress_the_plain_lines_say_how_long_it_takes_where_that_is_kn
 
 
 def test_fast_is_one_call_of_one_model(fbrag_cached: Run) -> None:
-    told = json.loads(fbrag_cached("ask", INQUIRY, QUESTION, "--fast", "--json", *FEW).stdout)
-    assert told["method"]["name"] == "order-preserving"
-    assert told["status"] == "answered"
+    told = json.loads(fbrag_cached("ask", INQUIRY, QUESTION, "--fast", "--json", *ONE).stdout)
+    assert (told["method"]["name"], told["method"]["samples"], told["samples"]) == ("fb-rag", 0, [])
+    assert [*told["models"]] == ["large"]
     assert [stage["name"] for stage in told["stages"] if stage.get("prompt_tokens")] == ["answer"]
-    assert "verify" not in [stage["name"] for stage in told["stages"]]
+    assert {source["forward_score"] for source in told["sources"]} == {None}
