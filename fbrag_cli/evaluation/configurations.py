@@ -116,7 +116,7 @@ def combinations(
         for values, retriever in product(product(*own.values()), retrievers):
             lists = dict(zip(own, values, strict=True))
             fixed = {"method": name, "retriever": retriever, "max_tokens": max_tokens or _ANSWER_TOKENS, "seed": seed}
-            method = choose_method({preset: True}, {**fixed, **lists}, on_gpu=on_gpu)
+            method = choose_method({preset: True, **fixed}, lists, on_gpu=on_gpu)
             words = chunk_words or method.chunk_words
             smalls = small if method.needs_small else [None]
             found += [Configuration(method, of_small, large, retriever, words, file) for of_small in smalls]

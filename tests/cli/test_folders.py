@@ -131,7 +131,8 @@ def test_what_cannot_be_read_is_a_warning_and_an_error_when_strict(fbrag: Run, n
     done = fbrag("ask", notes, QUESTION, "--dry-run")
     assert done.returncode == 0
     assert planned(done.stdout) == 4
-    warnings = done.stderr.splitlines()
+    counted, *warnings = done.stderr.splitlines()
+    assert counted.startswith("warning: 1 file was not read: 1 .jpg")
     assert all(line.startswith("warning: left out: ") for line in warnings)
     assert {name for name in ("broken.pdf", "blank.txt", "bomb.docx", "pipe.txt") if name in done.stderr} == {
         "broken.pdf",
