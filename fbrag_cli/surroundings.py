@@ -12,8 +12,6 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-import regex
-
 from fbrag_cli.documents.document import Content, Document, Section
 from fbrag_cli.documents.lines import section_of
 from fbrag_cli.text.printable import one_line
@@ -25,10 +23,10 @@ _MAILS = ("message/rfc822", "application/mbox")
 _HEAD = re.compile(r"^(?:(?:From|To|Cc|Date|Subject): [^\n]*\n){2,}", re.MULTILINE)
 _TOLD = re.compile(r"^(?:From|Date|Subject): [^\n]*", re.MULTILINE)
 # A mark is behind a word or a sentence, not behind a letter of a formula. A note begins a line.
-_MARK = regex.compile(r"(?<=\w\w|[.,;:!?)\]”\"'’»])\^(\d{1,3})(?!\w)|\[\^(\w{1,20})\](?!:)")
+_MARK = re.compile(r"(?:(?<=\w\w)|(?<=[.,;:!?)\]”\"'’»]))\^(\d{1,3})(?!\w)|\[\^(\w{1,20})\](?!:)")
 _NOTE = re.compile(r"^[ \t]*(?:\^?(\d{1,3})[.)]?|\[\^(\w{1,20})\]:)[ \t]+(\S[^\n]*)", re.MULTILINE)
 _BRACKETS = re.compile(r"\(([^()\n]{2,100})\)")
-_SHORT = regex.compile(r"(?=.*\p{Lu}.*\p{Lu})[\p{L}\p{Nd}][\p{L}\p{Nd}&-]{1,9}")
+_SHORT = re.compile(r"[^\W_](?:[^\W_]|[&-]){1,9}")
 _MOST_NAMES = 200  # of a document
 _BEFORE = 160  # characters before letters in brackets, in which the long form is
 
@@ -141,7 +139,7 @@ def _names(text: str) -> Iterator[tuple[str, str]]:
 
 def _long_form(letters: str, words: Sequence[str]) -> Sequence[str]:
     """Return the shortest run of words at the end of `words` that begin with the letters in their order; else none."""
-    if not _SHORT.fullmatch(letters):
+    if not _SHORT.fullmatch(letters) or sum(map(str.isupper, letters)) < 2:
         return []
     sought = [letter.casefold() for letter in letters if letter.isalnum()]
     most = min(len(sought) + 5, 2 * len(sought))  # words, as in the paper
