@@ -245,7 +245,7 @@ def test_the_configuration_file(situation: DoctorInput) -> None:
     assert checks.config(situation).status == "ok"
     path.write_text("sampels = 3\n")
     assert checks.config(situation) == Check("config", "warn", f"{path}: unknown settings: sampels", "did you mean samples?")
-    path.write_text("samples = 0\n")
+    path.write_text("samples = 65\n")
     assert checks.config(situation).status == "fail"
     assert checks.config(replace(situation, config_file=None)).status == "ok"
 
