@@ -51,7 +51,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> ModelSettings:
 @pytest.fixture(scope="module")
 def papers(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("papers")
-    (folder / "log.txt").write_text(WATCH * 700 + SEALED + WATCH * 400 + "Tobias took the box ashore. " + WATCH * 300)
+    (folder / "log.txt").write_text(WATCH * 700 + SEALED + WATCH * 400 + "Ada Crome took the box ashore in 1871. " + WATCH * 300)
     return folder
 
 
