@@ -81,7 +81,7 @@ def make_labels(work: FitRagWork) -> None:
 
 
 def _labels(work: FitRagWork, *, restart: bool = False) -> Any:
-    work.session.prepare(Vanilla)
+    work.session.prepare(Vanilla())
     head = labelling.head(" ".join(work.language_model.values()), work.material)
     return work.folder.rows(LABELS, head, labelling.key_of, restart=restart)
 
