@@ -56,8 +56,8 @@ def read_drawing(
 ) -> Drawing:
     """Read the part `part`, with the charts and diagrams that it refers to.
 
-    linked: the relations of the part. left_out: counts what is not read, by its name. markup: tells what is read of struck-out
-    text. layout: of a slide.
+    linked: the relations of the part. left_out: counts what is not read, by its name. markup: decides whether struck-out
+    text is read. layout: of a slide.
     """
     relations = {each.identity: each for each in linked}
 
@@ -149,7 +149,7 @@ class Layout:
 
 class Drawing:
     """The target of lxml's parser for a drawing. title: the text of its title; `blocks` returns all other text. is_hidden:
-    whether the whole slide is. markup: tells what is read of struck-out text and of what cannot be seen. layout: what lies below
+    whether the whole slide is. markup: decides whether struck-out and hidden text is read. layout: what lies below
     a slide; None for a drawing whose ground is not known, in which all is seen."""
 
     def __init__(

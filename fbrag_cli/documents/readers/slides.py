@@ -79,7 +79,7 @@ def _blocks_of(
 ) -> list[Block] | None:
     """Return the blocks of a slide, the first of which is its heading; none for a slide without text, and None for a hidden one.
 
-    linked: the relations of the slide. left_out: counts what is not read. markup: tells what is read of struck-out text.
+    linked: the relations of the slide. left_out: counts what is not read. markup: decides whether struck-out text is read.
     """
     inside, left_out_before = Counter[str](), Counter(markup.left_out)
     slide = read_drawing(archive, name, linked, inside, markup, layouts.of(linked))

@@ -96,8 +96,8 @@ class Quotes:
 class Writer:
     """The text of a document so far. Its reader calls the methods in the document's order, and ends what it has begun.
 
-    markup: tells what is read of hidden and struck-out text. left_out: number of each thing that was not read. n_said: pieces of
-    text so far. quotes: the text that each comment is on.
+    markup: decides whether hidden and struck-out text is read. left_out: number of each thing that was not read. n_said: pieces
+    of text so far. quotes: the text that each comment is on.
     """
 
     def __init__(self, markup: bool) -> None:
