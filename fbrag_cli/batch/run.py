@@ -207,4 +207,6 @@ def _compare(before: Mapping[str, object], now: Mapping[str, object], name: str)
 
 
 def _said(value: object) -> str:
+    if value is None:
+        return "not given"
     return one_line(value if isinstance(value, str) else json.dumps(value), 60)
