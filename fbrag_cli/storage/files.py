@@ -135,7 +135,10 @@ def locked(path: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        lock.release()
+        if lock.is_locked:
+            with suppress(OSError):  # Windows does not remove open files
+                os.unlink(lock.lock_file)  # filelock checks that the file it has locked is still there
+            lock.release()
 
 
 # -- reading and the rest ----------------------------------------------------------------------------------------------------

@@ -76,7 +76,7 @@ def test_rows_that_are_not_kept_leave_the_file(tmp_path: Path) -> None:
         file.write(ROWS[1])
     with open_rows(path, SCHEMA) as file:
         assert [row["id"] for row in file.rows] == ["1", "3", "4", "2"]
-    assert sorted(os.listdir(tmp_path)) == [".rows.lock", "rows"]
+    assert sorted(os.listdir(tmp_path)) == ["rows"]
 
 
 @pytest.mark.skipif(os.name == "nt", reason="devices and pipes of POSIX systems")
