@@ -57,6 +57,20 @@ def test_a_setting_that_a_method_does_not_have_is_an_error() -> None:
     assert len(trace.context) == 3  # 1,000 words
 
 
+@pytest.mark.parametrize("question", ["", " ?! ", "Who\0?", "x" * 10_001])
+def test_what_is_no_question_is_an_error_before_a_document_is_read(question: str) -> None:
+    with pytest.raises(fbrag_cli.FbragError, match="the question ") as raised:
+        fbrag_cli.ask("nosuch.txt", question)
+    assert raised.value.code == "usage"
+    with pytest.raises(fbrag_cli.FbragError, match="the question "):
+        fbrag_cli.Query(question, None, fbrag_cli.FBRag())
+
+
+@pytest.mark.parametrize("question", ["谁?", "¿Qué?", "½", "١٩٩٨"])
+def test_a_letter_or_digit_of_any_script_makes_a_question(question: str) -> None:
+    assert fbrag_cli.Query(f" {question}\n", None, fbrag_cli.FBRag()).text.strip() == question
+
+
 def test_every_name_of_the_page_is_there_and_every_name_that_is_there_is_on_the_page() -> None:
     table = PAGE.partition("## Names")[2]
     named = set(re.findall(r"`(\w+)[`(]", "\n".join(line.split("|")[1] for line in table.splitlines() if line.startswith("| `"))))

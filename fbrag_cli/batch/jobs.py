@@ -16,6 +16,7 @@ from fbrag_cli.documents.decoding.encoding import Decoded, decode
 from fbrag_cli.documents.source import Source, read_source
 from fbrag_cli.errors import FbragError
 from fbrag_cli.progress import Event, Progress, silent
+from fbrag_cli.query import question_fault
 from fbrag_cli.text.printable import one_line
 
 Key = tuple[str, str]  # of a row: document and id
@@ -185,6 +186,8 @@ def _job(line: int, record: dict[str, Any], number: str, with_documents: bool) -
     text, id, document = record.get("question"), record.get("id"), record.get("document", "")
     if not isinstance(text, str) or not text.strip():
         raise _Wrong(line, "missing question")
+    if fault := question_fault(text):
+        raise _Wrong(line, fault)
     if isinstance(id, bool) or not isinstance(id, str | int | float | None) or not isinstance(document, str | None):
         raise _Wrong(line, "id and document must be text")
     if with_documents and not document:

@@ -23,7 +23,7 @@ COMMANDS: Mapping[str, str] = {
     "doctor": "Check the installation, the GPU and the models.",
     "eval": "Evaluate methods and settings on a labeled dataset.",
     "train": "Train the components that a method needs.",
-    "models": "Download, list, verify and delete models.",
+    "models": "Download, choose, list, verify and delete models.",
     "config": "View and change settings.",
     "cache": "View and clear the cache.",
 }

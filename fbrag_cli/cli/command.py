@@ -47,6 +47,7 @@ FIRST = {
     "eval": "--limit --method --set --retrieval-only --output --json --baseline --large",
     "models pull": "--role --recommended --sha256 --dry-run --yes",
     "models list": "--all --json",
+    "models use": "--offline --yes",
     "models rm": "--yes",
     "bench": "--json --tokens --repeat --fail-over --large --small --gpu",
     "doctor": "--json --skip-gpu --offline",

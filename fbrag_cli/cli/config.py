@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import Any
 
 from fbrag_cli.cli.command import Group
@@ -106,12 +107,8 @@ def set_(console: Console, argument: KeyArgument, value: ValueArgument) -> None:
     """
     key = find_key(argument.key)
     parsed = key.parse(value.value, key.name, code="config")
-    file = _file_to_write(console)
-    set_value(file, key.name, parsed)
+    file = save(console, {key.name: parsed})
     console.info(f"saved {key.name} = {toml(parsed)} to {file.path}", level=1)
-    for variable in key.variables:
-        if os.environ.get(variable):
-            console.warning(f"{variable} is set and overrides the file")
 
 
 @config.command(KeyArgument)
@@ -137,6 +134,27 @@ def path(console: Console) -> None:
     """
     file = locate(console.config, os.environ)
     print(file.path if file else "none")
+
+
+def save_models(console: Console, small: str, large: str) -> None:
+    """Save the models of both roles in the configuration file, and print how to undo it. Raises the errors of `save`."""
+    file = save(console, {"large": large, "small": small})
+    undo = "fbrag config unset large && fbrag config unset small"
+    console.info(f"saved as your default models in {file.path}; to undo: {undo}")
+
+
+def save(console: Console, values: Mapping[str, Any]) -> ConfigFile:
+    """Save settings, by name, in the configuration file, and return it. Warns of variables that override it.
+
+    Raises FbragError `usage` without a file, and `config` if it cannot be written.
+    """
+    file = _file_to_write(console)
+    for name, value in values.items():
+        set_value(file, name, value)
+        for variable in find_key(name).variables:
+            if os.environ.get(variable):
+                console.warning(f"{variable} is set and overrides the file")
+    return file
 
 
 def _file_to_write(console: Console) -> ConfigFile:

@@ -9,11 +9,12 @@ from functools import partial
 from typing import Literal
 
 from fbrag_cli.cli.command import Group
-from fbrag_cli.cli.completion import model_names
+from fbrag_cli.cli.completion import model_names, usable_models
+from fbrag_cli.cli.config import save_models
 from fbrag_cli.cli.console import Console
 from fbrag_cli.cli.options import Options, argument, configured
 from fbrag_cli.errors import ExitCode, FbragError
-from fbrag_cli.generation.server.address import is_server
+from fbrag_cli.generation.server.address import Address, is_local, is_server
 from fbrag_cli.models.advice import advise, pair_text
 from fbrag_cli.models.catalog import load_catalog
 from fbrag_cli.models.pull import plan, read_spec
@@ -24,18 +25,21 @@ from fbrag_cli.settings import knob
 from fbrag_cli.storage.paths import models_dir
 from fbrag_cli.text.printable import byte_size, dumps, printable
 
-HELP = """Download, list, verify and delete models.
+HELP = """Download, choose, list, verify and delete models.
 
 \b
 Examples:
-  fbrag models pull
   fbrag models list --all
+  fbrag models use recommended
   fbrag models verify
 """
 
 models = Group("models", HELP)
 
 Role = Literal["small", "large"]
+
+#: The word for the pair that suits this machine best.
+RECOMMENDED = "recommended"
 
 
 _names = partial(argument, autocompletion=model_names)
@@ -60,6 +64,14 @@ class PullOptions(Options):
     recommended: bool = knob(False, "download the pair that 'list --all' recommends for this machine", variables=())
     sha256: str | None = knob(None, "the file's expected SHA-256 (required for a URL)", variables=(), metavar="HEX")
     dry_run: bool = knob(False, "print URLs and sizes without downloading", variables=())
+
+
+class NameToUse(Options):
+    name: str = argument(
+        "a name from 'list --all', 'recommended', hf:ORG/REPO/FILE, a GGUF file, or the URL of a server",
+        "NAME",
+        autocompletion=lambda: [RECOMMENDED, *usable_models()],
+    )
 
 
 class InstalledNames(Options):
@@ -106,7 +118,7 @@ def list_(console: Console, options: ListOptions) -> None:
         print("\n".join(table(models, roles, advice)), flush=True)  # before the notes on stderr
         if advice:
             console.info(f"recommended for this machine: {pair_text(advice.pair)}")
-            console.hint("fbrag models pull --recommended")
+            console.hint("fbrag models use recommended")
     else:
         console.info(f"no models in {store}")
         console.hint("fbrag models pull")
@@ -142,11 +154,50 @@ def pull(console: Console, options: PullOptions) -> None:
             if each.sha256 is None:
                 console.info(f"{model.name}: sha256 {model.sha256}")
     if options.recommended:
-        pair = advise(load_catalog()).pair
-        for role, entry in (("small", pair.small), ("large", pair.large)):
-            console.hint(f"fbrag config set {role} {entry.id}")
+        console.hint("fbrag models use recommended")
     if options.role:
         console.hint(f"fbrag config set {options.role} {shlex.quote(model.name)}")
+
+
+@models.command(NameToUse)
+def use(console: Console, options: NameToUse) -> None:
+    """Set the model that fbrag uses from now on, for the answer and the forward samples. It is downloaded if needed.
+
+    \b
+    Examples:
+      fbrag models use recommended
+      fbrag models use qwen3.5-4b
+      fbrag models use ~/models/own.gguf
+      fbrag models use http://localhost:8080/v1
+    \f
+    'recommended' is the pair that 'list --all' recommends for this machine. 'fbrag config set small MODEL' sets the model for the
+    forward samples alone.
+    """
+    small = large = options.name
+    if options.name == RECOMMENDED:
+        pair = advise(load_catalog()).pair
+        small, large = pair.small.id, pair.large.id
+    usable = {name: _usable(name, console) for name in dict.fromkeys((small, large))}
+    save_models(console, usable[small], usable[large])
+
+
+def _usable(name: str, console: Console) -> str:
+    """Return the name of a model that the configuration file can have. Downloads a missing one. Raises the errors of `resolve`,
+    `read_spec`, `pull` and `Address.parse`."""
+    from fbrag_cli.cli.live import download_bar
+
+    store, catalog = models_dir(), load_catalog()
+    if is_server(name):
+        if not is_local(name):
+            Address.parse(name)
+        return name
+    if locate(name, store, catalog):
+        model = resolve(name, store, catalog)
+    else:
+        with download_bar(console) as progress:
+            download = read_spec(name, catalog)
+            model = pull_model(download, store, progress=progress, offline=console.offline, environ=os.environ)
+    return model.name if model.path.parent == store else str(model.path.absolute())
 
 
 @models.command(InstalledNames)

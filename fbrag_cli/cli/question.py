@@ -15,13 +15,14 @@ from fbrag_cli.cli.options import DocumentOptions, Options, OutputOptions, Quest
 from fbrag_cli.cli.session import open_session
 from fbrag_cli.cli.signals import limit_time
 from fbrag_cli.cli.streams import open_output, open_page, open_stdin, read_password
-from fbrag_cli.cli.usage import EXAMPLE, check_stdin, check_words
-from fbrag_cli.errors import FbragError
-from fbrag_cli.query import Query
+from fbrag_cli.cli.usage import check_stdin, check_words
+from fbrag_cli.query import LONGEST_QUESTION, Query, checked_question
 from fbrag_cli.session.session import Session
 from fbrag_cli.session.settings import CacheSettings, DocumentSettings, ModelSettings
 from fbrag_cli.text.printable import dumps, plural
 from fbrag_cli.trace import Trace
+
+_MOST_BYTES = 4 * LONGEST_QUESTION + 4  # read of a question on stdin: a longer one is refused
 
 
 class QuestionOptions(Options):
@@ -78,10 +79,8 @@ def _split(document: DocumentOptions, console: Console) -> tuple[list[str], str]
     check_words(document.arguments)
     check_stdin([*document.arguments, document.password_file])
     if question == "-":
-        question = open_stdin(console).read().decode("utf-8", "replace")
-    if not (question := _as_utf8(question).strip()):
-        raise FbragError("usage", "the question is empty", EXAMPLE)
-    return paths, question
+        question = open_stdin(console).read(_MOST_BYTES).decode("utf-8", "replace")
+    return paths, checked_question(_as_utf8(question))
 
 
 def _as_utf8(argument: str) -> str:

@@ -65,7 +65,7 @@ def offer(names: Sequence[str], store: Path, console: Console, *, gpu: bool) -> 
     chose it; it is then downloaded and saved in the configuration file. None: any missing model is handled by `fetch`. Raises
     FbragError `model_missing` if the answer is no.
     """
-    from fbrag_cli.models.advice import recommended, speed_sentence
+    from fbrag_cli.models.advice import OF_THE_DEFAULT, recommended, speed_sentence
     from fbrag_cli.models.catalog import load_catalog
 
     catalog = load_catalog()
@@ -74,6 +74,7 @@ def offer(names: Sequence[str], store: Path, console: Console, *, gpu: bool) -> 
     pair = recommended(catalog, _machine(gpu=gpu))
     if pair.models == catalog.default.models:
         return None
+    console.info(OF_THE_DEFAULT)
     _mention_servers(console)
     choices = {
         key: f"{_to_fetch(each, store)}; {speed_sentence(each, catalog)}" for key, each in (("1", catalog.default), ("2", pair))
@@ -89,17 +90,20 @@ def offer(names: Sequence[str], store: Path, console: Console, *, gpu: bool) -> 
 def fetch(names: Sequence[str], store: Path, console: Console) -> None:
     """Download models after the user agrees, or with -y. Without a terminal or with --offline, raise an error whose hint is the
     command."""
-    from fbrag_cli.models.advice import first_run
+    from fbrag_cli.models.advice import OF_THE_DEFAULT, first_run
     from fbrag_cli.models.catalog import load_catalog
 
     what, command = _not_installed(names), f"fbrag models pull {' '.join(names)}"
-    if (not console.yes or console.offline) and {*names} & {entry.id for entry in load_catalog().default.models}:
+    is_default = not {*names}.isdisjoint(entry.id for entry in load_catalog().default.models)
+    if is_default and (not console.yes or console.offline):
         _mention_servers(console)
     if console.offline:
         raise FbragError("offline", f"{what}, and --offline prevents the download", command)
     if not console.yes:
         if not _is_asked():
             raise FbragError("model_missing", what, f"run {command}, or pass -y")
+        if is_default:
+            console.info(OF_THE_DEFAULT)
         console.prompt(f"{first_run(names, load_catalog())} [Y/n]")
         if not (line := sys.stdin.readline()) or line.strip().lower() not in ("", "y", "yes"):
             raise FbragError("model_missing", what, command)
@@ -167,18 +171,10 @@ def _taken(pair: Pair, store: Path, console: Console) -> tuple[str, str] | None:
 
 def _keep(pair: Pair, console: Console) -> None:
     """Save a pair in the configuration file, and print how to undo it. If that fails, print how to use the pair next time."""
-    from fbrag_cli.storage.config_file import locate as locate_file
-    from fbrag_cli.storage.config_file import set_value
+    from fbrag_cli.cli.config import save_models
 
-    file = locate_file(console.config, os.environ)
     try:
-        if file is None:
-            raise FbragError("config", "--config none: no configuration file")
-        set_value(file, "large", pair.large.id)
-        set_value(file, "small", pair.small.id)
+        save_models(console, pair.small.id, pair.large.id)
     except FbragError as error:
         console.warning(f"{error.message}; using these models for this run only")
         console.hint(f"next time, pass --large {pair.large.id} --small {pair.small.id}")
-    else:
-        undo = "fbrag config unset large && fbrag config unset small"
-        console.info(f"saved as your default models in {file.path}; to undo: {undo}")

@@ -15,6 +15,7 @@ from random import Random
 from typing import IO, Any
 
 from fbrag_cli.errors import FbragError
+from fbrag_cli.query import question_fault
 
 MAX_ROW = 32_000_000  # bytes of a row or of a document; ∞Bench's longest has 5 million
 _MAX_ARRAY = 64_000_000  # bytes of a file with one JSON array, which is read as a whole
@@ -138,6 +139,8 @@ def _example(row: dict[str, Any], path: Path, contexts: _Contexts) -> Example:
     question = _string(row, "input", "question")  # ∞Bench's first release had `question`
     if not question:
         raise _BadRow("missing question (`input`)")
+    if fault := question_fault(question):
+        raise _BadRow(fault)
     document = _document(row, path.parent, contexts)
     classes = _strings(row, "all_classes")
     choices = tuple(choice for choice in _strings(row, "options") if choice.strip()) or (classes if dataset == _CHOICE else ())

@@ -30,6 +30,11 @@ _SMALL_SHARE = 0.4
 _NEW_TO_ONE_MODEL = 1_245 / 2_075
 _MOST_BYTES_A_CORE = 1_496_000_000
 _MOST_CORES = 8
+#: What the default model cannot do (README), for the first run.
+OF_THE_DEFAULT = (
+    "The default model is small, and often wrong even if it has read the answer. For a larger one, now or later: "
+    "fbrag models use recommended"
+)
 _DEFAULT_RIGHT = "18 of 47 hard questions right"  # the default pair (README)
 
 

@@ -20,7 +20,7 @@ from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.errors import FbragError
 from fbrag_cli.methods.registry import choose_method
 from fbrag_cli.progress import Event, Listener, Progress, silent
-from fbrag_cli.query import DEFAULT_MODELS, ModelNames, Query
+from fbrag_cli.query import DEFAULT_MODELS, ModelNames, Query, checked_question
 from fbrag_cli.serving.job import Job, KeywordMatches, StoppedError
 from fbrag_cli.serving.library import Library
 from fbrag_cli.session.conversation import READ, Conversation, PastQuestion
@@ -111,10 +111,10 @@ class Desk:
         documents: names as of `Library.find`. method: None for the default one. conversation: what the question may refer to: the
         id of a conversation, which its first question begins, or the questions before it as its client repeats them, each with
         its answer; None for nothing. answering: whether the question is answered; else its chunks are selected. markup: as of
-        `Library.find`. Raises BusyError, and FbragError as `Library.find`.
+        `Library.find`. Raises BusyError, and FbragError as `checked_question` and `Library.find`.
         """
         job = Job(
-            question=question,
+            question=checked_question(question),
             entries=self.library.find(documents, markup=markup),
             method=method or self.default_method,
             models=models,
@@ -173,7 +173,7 @@ class Desk:
     def find(self, question: str, documents: Sequence[str], n: int, listener: Listener, *, markup: bool = False) -> Trace:
         """Return the trace with the `n` best chunks for a question, by BM25 alone. No model is loaded. markup: as of
         `Library.find`."""
-        method = choose_method({"method": "vanilla", "select": n}, on_gpu=False)
+        method, question = choose_method({"method": "vanilla", "select": n}, on_gpu=False), checked_question(question)
         collection = self.library.read(self.library.find(documents, markup=markup), listener, method.chunk_words)
         return self.session.retrieve(Query(question, collection, method), listener, answering=False)
 

@@ -16,7 +16,7 @@ from fbrag_cli.generation.generator import CallOptions, Sampling
 from fbrag_cli.methods.method import Method
 from fbrag_cli.methods.prompts import rewrite_messages
 from fbrag_cli.progress import Listener, stage
-from fbrag_cli.query import DEFAULT_MODELS, DEFAULT_RETRIEVER, ModelNames, Query
+from fbrag_cli.query import DEFAULT_MODELS, DEFAULT_RETRIEVER, LONGEST_QUESTION, ModelNames, Query, checked_question
 from fbrag_cli.session.pool import Lease
 from fbrag_cli.session.session import Session
 from fbrag_cli.text.languages import foreign_language, referring_words, stop_words
@@ -91,6 +91,7 @@ class Conversation:
     def query(self, typed: str, listener: Listener | None = None) -> Query:
         """Return the query for a typed question. `add` its trace when it is answered. Raises the same errors as
         `rewrite_question`."""
+        typed = checked_question(typed)
         return Query(self.rewrite_question(typed, listener), self.collection, self.method, self.models, self.retriever)
 
     def add(self, typed: str, trace: Trace) -> Exchange:
@@ -123,7 +124,8 @@ class Conversation:
             written = small.generate(
                 rewrite_messages(before, typed), 1, sampling, CallOptions(cancellation=listener.cancellation)
             )
-        return plausible_rewrite(typed, written.samples[0].text, before, self.collection.corpus.languages)
+        rewritten = plausible_rewrite(typed, written.samples[0].text, before, self.collection.corpus.languages)
+        return rewritten if len(rewritten) <= LONGEST_QUESTION else typed
 
     @property
     def _before(self) -> list[PastQuestion]:

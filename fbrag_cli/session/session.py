@@ -19,7 +19,7 @@ from fbrag_cli.methods.method import Method, Tools
 from fbrag_cli.methods.registry import DEFAULT as FB_RAG
 from fbrag_cli.methods.registry import choose_method, find_method
 from fbrag_cli.progress import Event, Listener, stage
-from fbrag_cli.query import DEFAULT_MODELS, DEFAULT_RETRIEVER, ModelNames, Query
+from fbrag_cli.query import DEFAULT_MODELS, DEFAULT_RETRIEVER, ModelNames, Query, checked_question
 from fbrag_cli.session.models import Fetch, ModelPool, Models
 from fbrag_cli.session.placement import check_gpu
 from fbrag_cli.session.pool import Lease
@@ -431,7 +431,7 @@ def ask(
 
     Raises FbragError for the errors that the command `fbrag ask` reports, and TypeError for a setting that the method lacks.
     """
-    paths = [documents] if isinstance(documents, str | PathLike) else documents
+    paths, question = [documents] if isinstance(documents, str | PathLike) else documents, checked_question(question)
     with Session.open(models, listener=listener) as session:
         if isinstance(method, str):
             if unknown := sorted(settings.keys() - settings_of(find_method(method)).keys()):

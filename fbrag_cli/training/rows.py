@@ -21,7 +21,7 @@ from fbrag_cli.documents.document import Content, Document, Extracted
 from fbrag_cli.errors import FbragError
 from fbrag_cli.evaluation.datasets import MAX_ROW, dataset_files, drawn_rows, read_start
 from fbrag_cli.evaluation.metrics import normalized
-from fbrag_cli.query import Collection
+from fbrag_cli.query import Collection, question_fault
 from fbrag_cli.retrieval.bm25 import BM25
 from fbrag_cli.retrieval.ranking import best
 from fbrag_cli.storage.files import sha256_of
@@ -159,6 +159,8 @@ def _row(text: str) -> Row:
     texts = (row.get("_id"), row.get("input")) if isinstance(row, dict) else (None,)
     if not all(isinstance(each, str) for each in texts) or not isinstance(row.get("answers"), list):
         raise ValueError("a row needs _id, input and answers")
+    if fault := question_fault(row["input"]):
+        raise ValueError(fault)
     return dict(row)
 
 

@@ -135,6 +135,13 @@ def test_the_error_of_a_question_is_one_line_and_the_next_one_is_answered(fbrag:
     assert done.stderr.count("error: ") == 1
 
 
+def test_what_is_no_question_is_refused_and_the_next_one_is_answered(fbrag: Run, server: Loopback, works: Path) -> None:
+    done = fbrag("chat", works, "-a", *FAST, *models(server), stdin=f"?\n{'x' * 10_001}\nWho\0?\n{BUILT}\n")
+    assert (done.returncode, done.stdout) == (2, "\n\n\nJosiah Goss.\n")
+    for fault in ("no letter and no digit", "more than 10,000 characters", "a NUL character"):
+        assert f"error: the question has {fault}" in done.stderr
+
+
 def test_hostile_text_stays_text(fbrag: Run, server: Loopback, works: Path) -> None:
     works.write_text("The \x1b]0;owned\x07Ironhythe works were built by Josiah\x1b[2J Goss in 1841.")
     done = fbrag(

@@ -38,7 +38,9 @@ def files(tmp_path: Path) -> Path:
         (["ask"], 2, "missing argument"),
         (["ask", "fine.txt"], 2, "it goes last, after fine.txt"),
         (["ask", "Who?", "fine.txt"], 2, "the question goes last"),
-        (["ask", "fine.txt", "  "], 2, "the question is empty"),
+        (["ask", "missing.txt", "  "], 2, "the question is empty"),
+        (["ask", "missing.txt", "?"], 2, "no letter and no digit"),
+        (["ask", "missing.txt", "x" * 10_001], 2, "more than 10,000 characters"),
         (["ask", "-", "-"], 2, "stdin"),
         (["ask", "missing.txt", "Who?"], 3, "missing.txt"),
         (["ask", "fine.tx", "Who?"], 3, "fine.txt"),
@@ -418,7 +420,6 @@ FETCHED = f"fbrag does not download documents: {ADDRESS}"
     ("arguments", "error"),
     [
         (["ask", "Who is it?"], "name a document and a question (the question goes last)"),
-        (["ask", "fine.txt", " "], "the question is empty"),
     ],
 )
 def test_a_first_mistake_gets_an_example(fbrag: Run, files: Path, arguments: list[str], error: str) -> None:

@@ -196,6 +196,7 @@ BAD_ROWS = {
     "invalid JSON: ": "[" * 100_000,
     "not a JSON object": '"text"',
     "missing question": LONGBENCH | {"input": ""},
+    "the question has no letter": LONGBENCH | {"input": "?"},
     "`input` must be a string": LONGBENCH | {"input": ["x"]},
     "no `answers`": {key: value for key, value in LONGBENCH.items() if key != "answers"},
     "`answerable` must be true or false": LONGBENCH | {"answerable": "no"},

@@ -158,4 +158,13 @@ def test_the_suggested_pair_is_fetched_and_how_to_use_it_is_said(
     assert len(server.gets(HUB_PATH)) == 1
     out, err = capfd.readouterr()
     assert out == f"{store / 'tiny.gguf'}\n"
-    assert err.splitlines()[-2:] == [f"hint: fbrag config set {role} tiny" for role in ("small", "large")]
+    assert err.splitlines()[-1] == "hint: fbrag models use recommended"
+
+
+def test_the_recommended_pair_is_downloaded_and_used(tiny: Catalog, store: Path, server: Server, tmp_path: Path) -> None:
+    server.serve_hub()
+    config = tmp_path / "config.toml"
+    config.touch()
+    assert run(["models", "use", "recommended", "--config", str(config)], Cancellation()) == 0
+    assert (store / "tiny.gguf").read_bytes() == MODEL
+    assert config.read_text() == 'large = "tiny"\nsmall = "tiny"\n'

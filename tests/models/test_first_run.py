@@ -110,6 +110,8 @@ def test_two_pairs_are_offered_with_their_sizes_and_nothing_is_sent_before_the_a
     assert code == 4
     assert all(width_of(line) <= columns for line in screen.lines())
     said = text(screen)
+    assert "often wrong even if it has read the answer" in said
+    assert "fbrag models use recommended" in said
     assert "fbrag needs a model. Which one should it download? 1 the-default, " in said
     assert "; 18 of 47 hard questions right 2 forward and answering, " in said
     assert "; accuracy not yet measured n cancel [1]/2/n? n error: " in said

@@ -80,7 +80,7 @@ def test_the_suggested_pair_is_printed_as_addresses_and_sizes(fbrag: Run, here: 
     listed = fbrag("models", "list", "--all", env=here)
     said, hint = listed.stderr.splitlines()
     assert said.startswith("recommended for this machine: ")
-    assert hint == "hint: fbrag models pull --recommended"
+    assert hint == "hint: fbrag models use recommended"
     told = json.loads(fbrag("models", "list", "--all", "--json", env=here).stdout)
     pair = [told["recommended"]["small"], told["recommended"]["large"]]
     done = fbrag("models", "pull", "--recommended", "--dry-run", env=here)
@@ -142,6 +142,50 @@ def test_pull_prints_where_the_model_lies_and_how_to_use_it(fbrag: Run, here: En
     again = fbrag("models", "pull", f"{server.url}/own.gguf", "--sha256", SHA256, env=here)
     assert (again.returncode, again.stdout, again.stderr) == (0, done.stdout, "")
     assert len(server.gets("/own.gguf")) == 1
+
+
+@pytest.fixture
+def config(clean_environment: Environ) -> Path:
+    return Path(clean_environment["XDG_CONFIG_HOME"]) / "fbrag" / "config.toml"
+
+
+def test_a_model_that_is_used_is_downloaded_and_is_the_default_of_both_stages(
+    fbrag: Run, here: Environ, store: Path, server: Server, config: Path
+) -> None:
+    server.serve_hub(path="/org/repo/resolve/main/own.gguf")
+    done = fbrag("models", "use", "hf:org/repo/own.gguf", env=here | {"HF_ENDPOINT": server.url, "FBRAG_LARGE": "other"})
+    assert (done.returncode, done.stdout) == (0, "")
+    assert (store / "own.gguf").read_bytes() == MODEL
+    assert config.read_text() == 'large = "own"\nsmall = "own"\n'
+    assert "warning: FBRAG_LARGE is set and overrides the file" in done.stderr.splitlines()
+    for command in done.stderr.strip().rpartition("to undo: ")[2].split(" && "):
+        assert fbrag(*command.split()[1:]).returncode == 0
+    assert not config.read_text().strip()
+
+
+@pytest.mark.parametrize("name", ["http://localhost:1/v1#x", "local", "~/own.gguf", "own.gguf"])
+def test_a_file_and_a_server_can_be_used(fbrag: Run, here: Environ, config: Path, tmp_path: Path, name: str) -> None:
+    (tmp_path / "own.gguf").write_bytes(MODEL)
+    done = fbrag("models", "use", name, env=here | {"HOME": str(tmp_path)})
+    assert done.returncode == 0, done.stderr
+    used = str(tmp_path / "own.gguf") if name.endswith(".gguf") else name
+    assert config.read_text() == f'large = "{used}"\nsmall = "{used}"\n'
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "words"),
+    [
+        ("qwen3.5-9c", 4, "unknown model qwen3.5-9c"),
+        ("nosuch/own.gguf", 4, "unknown model"),
+        ("http://", 2, "URL"),
+        ("qwen3.5-9b", 4, "not installed"),
+    ],
+)
+def test_what_cannot_be_used_changes_nothing(fbrag: Run, here: Environ, config: Path, name: str, code: int, words: str) -> None:
+    done = fbrag("models", "use", name, "--offline", env=here)
+    assert done.returncode == code, done.stderr
+    assert words in done.stderr
+    assert not config.exists()
 
 
 @pytest.mark.parametrize("option", [(), ("--role", "large"), ("--dry-run",)])

@@ -182,6 +182,8 @@ WRONG = [
     {"question": 5},
     {"question": None},
     {"question": "x" * 10_001},
+    {"question": "?"},
+    {"question": "Who\0?"},
     {"question": "Who?", "depth": 3},
     {"question": "Who?", "documents": "inquiry.txt"},
     {"question": "Who?", "documents": []},

@@ -247,16 +247,17 @@ def test_content_may_come_in_parts(place: Place) -> None:
         ({"model": None}, "model", "GET /v1/models"),
         ({"messages": []}, "messages", "question"),
         ({"messages": [{"role": "assistant", "content": "Hello"}]}, "messages", "question of the user"),
-        ({"messages": [{"role": "user", "content": " "}]}, "messages", "question of the user"),
+        ({"messages": [{"role": "user", "content": " "}]}, None, "the question is empty"),
+        ({"messages": [{"role": "user", "content": "?"}]}, None, "no letter and no digit"),
         ({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}, "messages", "of the user"),
         ({"messages": [{"role": "user", "content": [PART, PICTURE]}]}, "messages.0.content", "'image_url' cannot be read"),
         ({"messages": [{"role": "user", "content": 5}]}, "messages.0.content", "a text is needed"),
         ({"messages": ["hello"]}, "messages.0", "object"),
-        ({"messages": [{"role": "user", "content": "x" * 10_001}]}, "messages", "10,000 characters"),
+        ({"messages": [{"role": "user", "content": "x" * 10_001}]}, None, "10,000 characters"),
         ({"messages": [{"role": "system", "content": "x" * 2_001}, {"role": "user", "content": "x"}]}, "messages", "2,000"),
     ],
 )
-def test_what_has_no_meaning_is_refused_in_one_line(place: Place, more: dict[str, Any], param: str, words: str) -> None:
+def test_what_has_no_meaning_is_refused_in_one_line(place: Place, more: dict[str, Any], param: str | None, words: str) -> None:
     code, told = place.asked(QUESTION, **more)
     assert (code, told["error"]["type"], told["error"]["param"]) == (400, "invalid_request_error", param)
     assert words in told["error"]["message"]

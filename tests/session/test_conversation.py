@@ -83,6 +83,17 @@ def test_a_follow_up_is_made_whole_before_retrieval(session: Session, writer: Wr
     assert all(each in prompt for each in (*BUILT, "And who paid for it?"))
 
 
+def test_a_long_follow_up_is_asked_as_typed_if_its_whole_form_would_be_too_long(session: Session, writer: Writer) -> None:
+    conversation = Conversation(session=session, collection=collected(), method=METHOD)
+    answered(conversation, *BUILT)
+    typed = "And who paid for it?" + " so" * 3_320
+    assert conversation.query(typed).text == typed
+    assert len(writer.asked) == 1
+    with pytest.raises(FbragError, match="more than 10,000 characters"):
+        conversation.query(typed + "x" * 50)
+    assert len(writer.asked) == 1, "no model is asked for what is refused"
+
+
 def test_a_question_that_stands_alone_is_asked_word_for_word_and_no_model_is_asked(session: Session, writer: Writer) -> None:
     conversation = Conversation(session=session, collection=collected(), method=METHOD)
     answered(conversation, *BUILT)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from fbrag_cli.methods.registry import PLAIN, PRESETS, all_settings, choose_method, reading_twice
-from fbrag_cli.query import ModelNames
+from fbrag_cli.query import LONGEST_QUESTION, ModelNames
 from fbrag_cli.serving.http.body import WHOLE, FieldError, Text
 from fbrag_cli.text.printable import one_line
 from fbrag_cli.text.suggest import suggestion
@@ -20,12 +20,11 @@ if TYPE_CHECKING:
     from fbrag_cli.session.session import Session
     from fbrag_cli.settings import Setting
 
-LONGEST_QUESTION = 10_000  # characters
 _LONGEST_ID = 100  # characters
 _SHOWN = 60  # characters of what was sent, in a message
 _PRESETS = (PLAIN, *PRESETS)
 
-Words = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=LONGEST_QUESTION), WHOLE]
+_Sought = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=LONGEST_QUESTION), WHOLE]
 Name = Annotated[str, StringConstraints(min_length=1, max_length=4096), WHOLE]
 
 
@@ -41,7 +40,7 @@ class Inquiry(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    question: Words = Field(description='a question in words: "question": "…"')
+    question: Text = Field(description='a question in words: "question": "…"')
     documents: Annotated[list[Name], Field(min_length=1)] | None = Field(
         None, description='ids, names or paths, as GET /v1/documents lists them: "documents": ["…"]'
     )
@@ -83,7 +82,7 @@ class Inquiry(BaseModel):
 class Search(Inquiry):
     """A question whose selection is explained. find: a text whose chunks are marked; None for none."""
 
-    find: Words | None = Field(None, description="a text of the documents")
+    find: _Sought | None = Field(None, description="a text of the documents")
 
 
 def usable_models(session: Session) -> list[str]:

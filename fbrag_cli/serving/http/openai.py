@@ -21,11 +21,11 @@ from starlette.routing import Route
 
 from fbrag_cli import __version__
 from fbrag_cli.errors import FbragError
+from fbrag_cli.query import LONGEST_QUESTION
 from fbrag_cli.render.answer import answer_of
 from fbrag_cli.render.markdown import answer_in, chat_message
 from fbrag_cli.serving.failure import HttpError, as_json, known, respond, status_of
 from fbrag_cli.serving.http.body import WHOLE, FieldError, Text, read
-from fbrag_cli.serving.http.inquiry import LONGEST_QUESTION
 from fbrag_cli.serving.http.stream import EventStream, finished
 from fbrag_cli.serving.job import END
 from fbrag_cli.text.printable import dumps, one_line
@@ -91,14 +91,12 @@ class ChatRequest(BaseModel):
             what = f"the system messages have more than {_LONGEST_INSTRUCTIONS:,} characters"
             raise FieldError("messages", what, "they are the form of the answer: say it in fewer words")
         *told, (question, answer) = self._exchanges()
-        if answer is not None or not question.strip():
+        if answer is not None or not question:
             raise FieldError("messages", "the last one must be a question of the user")
-        if len(question) > LONGEST_QUESTION:
-            raise FieldError("messages", f"the question has more than {LONGEST_QUESTION:,} characters", "ask it in fewer words")
         method = desk.default_method
         most = min(method.max_tokens, self.max_completion_tokens or self.max_tokens or method.max_tokens)
         return desk.ask(
-            question.strip(),
+            question,
             [_entry(desk.library, self.model).id],
             method=replace(method, max_tokens=most, instructions=form or None),  # which name no file here
             conversation=[(each[:LONGEST_QUESTION], answer or "") for each, answer in told[-_MOST_TOLD:]],

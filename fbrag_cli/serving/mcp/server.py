@@ -25,6 +25,7 @@ from fbrag_cli import __version__
 from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.errors import FbragError, lacking
 from fbrag_cli.progress import Listener
+from fbrag_cli.query import LONGEST_QUESTION
 from fbrag_cli.serving.door import MOST_PATHS, Door
 from fbrag_cli.serving.mcp import results
 from fbrag_cli.serving.mcp.results import Answered, Explained, Found, OfJob, Read
@@ -54,11 +55,13 @@ Paths = Annotated[
         min_length=1, max_length=MOST_PATHS, description="files and folders; relative ones are looked for in each allowed folder"
     ),
 ]
-Question = Annotated[str, Field(min_length=1, max_length=10_000, description="a question in words")]
+Question = Annotated[str, Field(description=f"a question in words, of up to {LONGEST_QUESTION:,} characters")]
 Sought = Annotated[
     str,  # not a union: the SDK would take a text such as "[1]" for JSON
     BeforeValidator(lambda given: given or ""),
-    Field(max_length=10_000, description="a text of the documents, whose chunks explain_selection shows with their ranks"),
+    Field(
+        max_length=LONGEST_QUESTION, description="a text of the documents, whose chunks explain_selection shows with their ranks"
+    ),
 ]
 Number = Annotated[int, Field(ge=1, le=50, description="number of passages")]
 Wait = Annotated[float, Field(ge=0, le=3600, description="seconds to wait for the result")]
@@ -254,5 +257,5 @@ async def _result(context: Context, job: Job, sought: str, seconds: float, most:
 
 
 def _whole(question: str) -> str:
-    """Return a question without halves of characters, which JSON can hold."""
-    return question.encode("utf-8", "replace").decode()
+    """Return a question without halves of characters, which JSON can hold, and without the blanks around it."""
+    return question.encode("utf-8", "replace").decode().strip()
