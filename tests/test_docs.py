@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
-from fbrag_cli.errors import EXIT_CODES
+from fbrag_cli.cli.argv import COMMANDS
 from fbrag_cli.evaluation.datasets import load_examples
 from fbrag_cli.training.rows import read_material
 from tests.conftest import INQUIRY, ROOT, Run
+from tests.reference import commands, flags, page
 
 DOCS = ROOT / "docs"
 
@@ -62,6 +63,67 @@ def test_the_extras_are_those_of_the_project() -> None:
     with open(ROOT / "pyproject.toml", "rb") as file:
         extras = tomllib.load(file)["project"]["optional-dependencies"].keys() - {"test", "test-all", "lint"}
     assert set(re.findall(r"pip install -e '\.\[(\w+)\]'", section("install.md", "Extras"))) == extras
+
+
+# -- commands and options -----------------------------------------------------------------------------------------------------
+
+
+def test_the_reference_is_what_the_program_declares() -> None:
+    kept, made = (DOCS / "reference.md").read_text("utf-8"), page()
+    assert kept == made, "run: python -m tests.reference > docs/reference.md"
+
+
+#: Options of other programs: of CMake, pip, uv, and llm.
+FOREIGN = {"-DGGML_VULKAN", "--only-binary", "-e", "--value"}
+
+_CODE = re.compile(r"^```[a-z]*\n(.*?)^```|`([^`\n]+(?:\n[^`\n]+)?)`", re.DOTALL | re.MULTILINE)
+_WORDS = re.compile(r"(?:[^\s'\"|;&>#)]|'[^']*'|\"[^\"]*\")+")
+
+
+def shown(text: str) -> Iterator[list[str]]:
+    """Yield the words after `fbrag` of each command that a page shows, and the words of code that begins with an option or with a
+    command's own name, as `--set order=document`."""
+    for block, inline in _CODE.findall(text):
+        if block or "fbrag " in inline:
+            for line in re.split(r"(?<![\w.-])fbrag ", block or inline)[1:]:
+                if words := re.match(rf"(?:{_WORDS.pattern} ?)+", line):
+                    yield _WORDS.findall(words[0])
+        elif inline.startswith("-") or inline.split()[0] in COMMANDS:
+            yield inline.split()
+
+
+def unknown(words: list[str]) -> Iterator[str]:
+    """Yield what no command has, or not the command that is named: a command, options, and settings of --set."""
+    known, path = commands(), "fbrag"
+    for word in words:
+        if f"{path} {word}" not in known:
+            if hasattr(known[path].command, "commands") and word.islower() and word.isalpha() and word not in ("help", "version"):
+                yield f"{path} {word}"
+            break
+        path += f" {word}"
+    of = [known[path], known["fbrag"]] if path != "fbrag" else [*known.values()]
+    options = set().union(*map(flags, of))
+    experts = set().union(*(getattr(each.command, "experts", {}) for each in of))
+    for word, after in zip(words, [*words[1:], ""], strict=True):
+        for name in re.findall(r"--?[A-Za-z][\w-]*", word.partition("=")[0]) if word.startswith("-") else ():
+            short = name[0:2] if not name.startswith("--") else name
+            if short not in options and name not in FOREIGN:
+                yield name
+        setting, sign, _ = after.partition("=")
+        if word in ("-s", "--set") and sign and setting != "NAME" and setting.replace("-", "_") not in experts:
+            yield f"--set {setting}"
+
+
+SHOWING = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "fbrag_cli/cli/SKILL.md"]
+
+
+@pytest.mark.parametrize("name", [*SHOWING, *(f"docs/{path.name}" for path in sorted(DOCS.glob("*.md")))])
+def test_the_commands_and_options_that_a_page_shows_exist(name: str) -> None:
+    text = (ROOT / name).read_text("utf-8")
+    if name == "CHANGELOG.md":  # what is new: no earlier version, no old names
+        text = "## ".join(text.split("\n## ")[:2])
+        text = re.sub(r"^\| `[^|]*\||^- Removed:.*?(?=^\n|^- )", "", text, flags=re.DOTALL | re.MULTILINE)
+    assert {" ".join(words): found for words in shown(text) if (found := [*unknown(words)])} == {}
 
 
 # -- JSON ----------------------------------------------------------------------------------------------------------------------
@@ -132,16 +194,6 @@ def test_the_example_of_an_error_is_a_real_one(outputs: dict[str, Any]) -> None:
 def test_every_key_is_explained(outputs: dict[str, Any]) -> None:
     told = named((DOCS / "json.md").read_text("utf-8"))
     assert {schema: names(made) - told for schema, made in outputs.items()} == {schema: set() for schema in outputs}
-
-
-def test_every_code_of_an_error_is_listed_with_its_exit_code() -> None:
-    listed = {
-        code: int(line[2:].partition(":")[0])
-        for line in section("json.md", "`fbrag.error/1`").splitlines()
-        if re.match(r"\| \d", line)
-        for code in re.findall(r"`(\w+)`", line)
-    }
-    assert listed == EXIT_CODES
 
 
 def test_the_tools_of_the_page_are_those_of_the_server() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from pathlib import PurePosixPath
 
@@ -71,7 +72,19 @@ def test_the_test_command_runs_pytest() -> None:
 
 
 @pytest.mark.parametrize("page", ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", *(f"docs/{path.name}" for path in PAGES)])
-def test_the_files_that_a_page_links_to_exist(page: str) -> None:
+def test_the_files_and_headings_that_a_page_links_to_exist(page: str) -> None:
     path = ROOT / page
     for target in (part.split(")")[0] for part in path.read_text("utf-8").split("](")[1:]):
-        assert target.startswith("http") or (path.parent / target).is_file(), target
+        if target.startswith(("http://", "https://")):
+            continue
+        name, _, heading = target.partition("#")
+        linked = path.parent / name if name else path
+        assert linked.is_file(), target
+        assert not heading or heading in _anchors(linked.read_text("utf-8")), target
+
+
+def _anchors(text: str) -> set[str]:
+    """Return the anchors of a page's headings, as GitHub makes them."""
+    return {
+        re.sub(r"[^\w -]", "", line.lstrip("# ").lower()).replace(" ", "-") for line in text.splitlines() if line.startswith("#")
+    }
