@@ -129,7 +129,7 @@ def answer(
 
     line, console = writer.line, writer.console
     listener = Listener(progress=writer.event, cancellation=cancellation)
-    line.forecast = forecast(session, query.method, query.corpus)
+    line.forecast = forecast(session, query.method, query.corpus, query.models)
     line.preview = Preview(query) if writer.has_preview else None
     trace = session.retrieve(query, listener)
     before = earlier.context if earlier else ()

@@ -253,7 +253,7 @@ class Desk:
                 is_private = talk.is_private = talk.is_private or is_private
             session = self._uncached if is_private else self.session
             query = self._query(session, talk, job, collection, listener)
-            job.forecast = forecast(self.session, job.method, collection.corpus)
+            job.forecast = forecast(self.session, job.method, collection.corpus, job.models)
             trace = session.retrieve(query, listener, answering=job.answering)
             job.hear(Event("select", "selected", about=replace(trace, method_state=None)))
             if not job.answering:

@@ -15,6 +15,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from fbrag_cli.progress import Event
+from fbrag_cli.query import DEFAULT_MODELS, ModelNames
 
 if TYPE_CHECKING:
     from fbrag_cli.corpus import Corpus
@@ -52,8 +53,10 @@ class Forecast:
     def __init__(self, pace: Pace | None = None, words: Mapping[str, float] | None = None, *, checked: bool = False) -> None:
         self.pace: dict[str, tuple[float, float]] = dict(pace or {})
         self._last, self._words = dict(self.pace), dict(words or {})
-        phases = ["load", *(phase for name in self._words for phase in (name, name + _WRITTEN)), *(["verify"] if checked else [])]
+        phases = [*(phase for name in self._words for phase in (name, name + _WRITTEN)), *(["verify"] if checked else [])]
         known = self._words and self._last.keys() >= set(phases)
+        if "load" in self._last:  # in the last run, the models were not loaded before
+            phases.append("load")
         self._todo = {name: self._last[name][1] * self._words.get(name, 1) for name in phases} if known else {}
         self._slowness = 1.0  # seconds in this run per second of the last one
         self._loading = 0.0
@@ -120,9 +123,9 @@ class Forecast:
         return now + self._slowness * sum(count * self._last[name][0] for name, count in units.items())
 
 
-def forecast(session: Session, method: Method, corpus: Corpus) -> Forecast:
+def forecast(session: Session, method: Method, corpus: Corpus, models: ModelNames = DEFAULT_MODELS) -> Forecast:
     """Return the forecast for a question on a corpus, from the pace in the session's cache."""
-    pace = session.cache.read_json(KIND, _key(session, method), _read)
+    pace = session.cache.read_json(KIND, _key(session, method, models), _read)
     return Forecast(
         pace,
         _words_read(method, corpus),
@@ -133,14 +136,15 @@ def forecast(session: Session, method: Method, corpus: Corpus) -> Forecast:
 def keep(forecast: Forecast, session: Session, method: Method, trace: Trace) -> None:
     """Store the pace of a run in the cache, replacing that of the last one. A cached answer has none."""
     if forecast.pace and "answer" not in trace.cached:
-        session.cache.write_json(KIND, _key(session, method), forecast.pace)
+        session.cache.write_json(KIND, _key(session, method, trace.query.models), forecast.pace)
 
 
-def _key(session: Session, method: Method) -> str:
+def _key(session: Session, method: Method, models: ModelNames) -> str:
     """Return the cache key for the pace of this machine with these models, threads and devices, with or without samples."""
     from fbrag_cli.storage.cache import entry_key
 
-    return entry_key(KIND, platform.node(), asdict(session.models.settings), method.name, method.needs_small)
+    settings, names = asdict(session.models.settings), session.names(models)
+    return entry_key(KIND, platform.node(), settings, names, method.name, method.needs_small)
 
 
 def _read(entry: Mapping[str, Any]) -> Pace:

@@ -210,12 +210,16 @@ def test_presets_and_models_are_those_that_are_there(served: Live) -> None:
 
 
 def test_how_long_a_question_takes_is_known_after_the_first_one(tmp_path: Path, folder: Path) -> None:
+    """Each button has seconds after one question that was asked its way: with samples or without, by the models of the page."""
+    other, usual = (str(parrot(tmp_path / f"{name}.gguf", "Tobias")) for name in ("other", "usual"))
     with live(
-        pair(parrot(tmp_path / "model.gguf", "Tobias")), [str(folder / "log.txt")], cache=Cache(tmp_path / "cache")
+        ModelSettings(small=other, large=usual, gpu="off"), [str(folder / "log.txt")], cache=Cache(tmp_path / "cache")
     ) as server:
         assert outline(server)["seconds"] == {}
+        assert dict(ask(server, settings={}, models={"small": usual}))["done"]["seconds"] == {}
         assert dict(ask(server, settings={}))["done"]["seconds"].keys() == {"default", "thorough"}
-        assert outline(server)["seconds"].keys() == {"default", "thorough"}
+        fast = dict(ask(server, settings={}, preset="fast", question="Who kept the log?"))  # the models are loaded
+        assert fast["done"]["seconds"].keys() == outline(server)["seconds"].keys() == {"fast", "default", "thorough"}
 
 
 def test_events_go_on_where_a_client_has_lost_them(served: Live) -> None:
