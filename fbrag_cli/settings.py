@@ -172,7 +172,7 @@ class Setting:
 
     @property
     def typed(self) -> str:
-        """The setting as a user types it: "--samples", "--set top-k"."""
+        """The setting as a user types it: "--samples", "--set recall"."""
         return f"--set {self.long_flag[2:]}" if self.expert else self.long_flag
 
     @property

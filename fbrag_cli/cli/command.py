@@ -370,7 +370,7 @@ class _SetOption(Options):
 
     set: list[str] = knob(
         (),
-        "change another setting, e.g. top-k=20 (repeatable; 'list' prints all)",
+        "change another setting, e.g. recall=4 (repeatable; 'list' prints all)",
         flags=("-s", "--set"),
         variables=(),
         metavar="NAME=VALUE",

@@ -156,8 +156,8 @@ class Sampling:
     """How to draw tokens.
 
     temperature: 0 takes the most likely token. Above 0, a token is drawn from the `top_k` most likely ones, and of these from the
-    smallest set with `top_p` of the probability. seed: sample i uses `seed` + i. A sample ends at `max_tokens`, when the model
-    ends it, or when the model repeats itself.
+    smallest set with `top_p` of the probability, by default as in FB-RAG. seed: sample i uses `seed` + i. A sample ends at
+    `max_tokens`, when the model ends it, or when the model repeats itself.
     """
 
     max_tokens: int

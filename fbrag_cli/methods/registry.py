@@ -28,7 +28,7 @@ from fbrag_cli.storage.files import read_small
 from fbrag_cli.text.suggest import suggestion
 
 #: Settings that only forward samples use.
-_OF_SAMPLES = ("temperature", "top_p", "top_k", "forward_tokens", "weights")
+_OF_SAMPLES = ("temperature", "forward_tokens", "weights")
 
 METHODS: list[type[Method]] = [
     ClosedBook,

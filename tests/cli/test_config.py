@@ -33,7 +33,7 @@ def test_a_key_is_set_shown_and_taken_out(fbrag: Run, config: Path) -> None:
     shown = {line.partition(" = ")[0]: line for line in fbrag("config", "show", "--origin").stdout.splitlines()}
     assert shown["gpu"].startswith('gpu = "off" ')
     assert shown["gpu"].endswith(f"  # {config}")
-    assert shown["top_k"].endswith("  # default")
+    assert shown["recall"].endswith("  # default")
     assert fbrag("config", "unset", "gpu").returncode == 0
     assert fbrag("config", "get", "gpu").stdout == "auto\n"
     again = fbrag("config", "unset", "gpu")
@@ -41,12 +41,12 @@ def test_a_key_is_set_shown_and_taken_out(fbrag: Run, config: Path) -> None:
 
 
 def test_show_as_json(fbrag: Run, config: Path) -> None:
-    fbrag("config", "set", "top_k", "3")
+    fbrag("config", "set", "recall", "3")
     told = json.loads(fbrag("config", "show", "--json", env={"FBRAG_GPU": "off", "FBRAG_THREADS": ""}).stdout)
     assert (told["schema"], told["path"], told["unknown"]) == ("fbrag.config/1", str(config), [])
     assert told["values"]["gpu"] == {"value": "off", "origin": "FBRAG_GPU"}
-    assert told["values"]["top_k"] == {"value": 3, "origin": str(config)}
-    assert told["values"]["top_p"]["origin"] == "default"
+    assert told["values"]["recall"] == {"value": 3, "origin": str(config)}
+    assert told["values"]["temperature"]["origin"] == "default"
     assert told["values"]["threads"] == {"value": None, "origin": "default"}
     assert told["values"]["large"]["value"]
 

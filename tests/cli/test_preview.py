@@ -348,7 +348,7 @@ def test_an_option_beside_a_preset_counts_unless_it_comes_from_further_away() ->
         ({"thorough": True, "method": "closed-book"}, "thorough has no effect with the method closed-book"),
         ({"thorough": True, "method": "fit-rag"}, "thorough changes nothing with the method fit-rag"),
         ({"samples": 0, "small": "m.gguf"}, "small has no effect with samples 0"),
-        ({"fast": True, "top_k": 5}, "top_k has no effect with fast"),
+        ({"fast": True, "temperature": 5}, "temperature has no effect with fast"),
         ({"samples": 0, "weights": "0:1"}, "weights has no effect with samples 0"),
         ({"method": "vanilla", "samples": 3}, "samples has no effect with the method vanilla"),
     ],

@@ -479,22 +479,22 @@ def test_a_question_that_names_a_missing_file_is_still_a_question(fbrag: Run, fi
             "fbrag ask --help-all",
         ),
         (["--context", "-1"], '--context is "-1", expected all or a number, at least 0', "fbrag ask --help-all"),
-        (["--set", "top-p=all"], '--set top-p is "all", expected a number from 0 to 1', "fbrag ask --set list"),
+        (["--set", "temperature=all"], '--set temperature is "all", expected a number, at least 0', "fbrag ask --set list"),
         (["--gpu", "of"], '--gpu is "of", expected one of auto, off, require', "did you mean off?"),
         (["--color", "allways"], '--color is "allways", expected one of auto, always, never', "did you mean always?"),
         (["-s", "order=cold"], '--set order is "cold", expected one of auto, read-first, document', "fbrag ask --set list"),
-        (["-s", "top_kk=3"], "--set top_kk: unknown setting", "did you mean top-k?"),
+        (["-s", "recal=3"], "--set recal: unknown setting", "did you mean recall?"),
         (["-s", "samples=3"], "--set samples: unknown setting", "it is an option: --samples"),
-        (["-s", "top-k"], "--set top-k: missing value", "--set top-k=N"),
+        (["-s", "recall"], "--set recall: missing value", "--set recall=N"),
         (
             ["--method", "vanilla", "--samples", "3"],
             "--samples has no effect with the method vanilla",
             "leave it out; it is a setting of fb-rag",
         ),
         (
-            ["--fast", "-s", "top-k=3"],
-            "--set top-k has no effect with --fast",
-            "leave out --set top-k, or --fast",
+            ["--fast", "-s", "forward-tokens=3"],
+            "--set forward-tokens has no effect with --fast",
+            "leave out --set forward-tokens, or --fast",
         ),
     ],
 )
@@ -512,7 +512,7 @@ BOOK = ("ask", "fine.txt", "Who?")
     [
         ((*BOOK, "--weights", "1:0"), "it is a setting for experts: --set weights=X:Y"),
         ((*BOOK, "--temperature", "0"), "it is a setting for experts: --set temperature=T"),
-        ((*BOOK, "--top-k", "5"), "it is a setting for experts: --set top-k=N"),
+        ((*BOOK, "--forward-tokens", "5"), "it is a setting for experts: --set forward-tokens=N"),
         ((*BOOK, "--ctx", "8192"), "it is a setting for experts: --set ctx=N"),
         ((*BOOK, "--recall", "3"), "it is a setting for experts: --set recall=N"),
         ((*BOOK, "--again"), "it is --refresh now"),
@@ -585,8 +585,9 @@ def test_the_settings_for_experts_are_listed_without_a_document(fbrag: Run) -> N
     assert head.split() == ["NAME", "DEFAULT", "MEANING"]
     columns = [head.index(name) for name in ("DEFAULT", "MEANING")]
     listed = {row[: columns[0]].strip(): (row[columns[0] : columns[1]].strip(), row[columns[1] :]) for row in rows}
-    assert listed["top-k"] == ("50", "number of tokens that forward samples are drawn from")
-    assert {"ctx", "tensor-split", "weights", "r2ag", "candidates"} <= listed.keys()
+    assert listed["temperature"] == ("1.0", "temperature of the forward samples")
+    assert {"ctx", "tensor-split", "weights", "r2ag", "reduce"} <= listed.keys()
+    assert len(listed) <= 19
     assert not {"samples", "select", "large"} & listed.keys()
     assert {"samples", "select"} <= {row.split()[0] for row in fbrag("eval", "-s", "list").stdout.splitlines()}
 

@@ -197,9 +197,9 @@ def test_closed_book_reads_the_question_alone_and_is_not_checked(corpus: Corpus)
 
 def test_genread_reads_what_it_wrote(corpus: Corpus) -> None:
     large = Scripted([" Wrenn, a mate, sealed it. "], yes=0.0)
-    trace = run("genread", corpus, large, background_tokens=40, templates=Templates(answer="Read {context} for {input}"))
+    trace = run("genread", corpus, large, templates=Templates(answer="Read {context} for {input}"))
     (written, _, sampling), (read, _, _) = large.asked
-    assert (sampling.max_tokens, sampling.temperature) == (40, 0)
+    assert (sampling.max_tokens, sampling.temperature) == (128, 0)
     assert QUESTION in written[0].text
     assert not any(chunk in written[0].text for chunk in CHUNKS)
     assert [message.text for message in read] == [f"Read Wrenn, a mate, sealed it. for {QUESTION}"]

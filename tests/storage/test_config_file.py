@@ -77,7 +77,7 @@ def test_values_of_every_kind(tmp_path: Path) -> None:
         ('gpu = "on"', 'gpu is "on", expected one of auto, off, require'),
         ("gpu = {}", "gpu is a table, expected one of auto, off, require"),
         ("offline = 1", "offline is 1, expected true or false"),
-        ("top_p = nan", "top_p is NaN, expected a number from 0 to 1"),
+        ("temperature = nan", "temperature is NaN, expected a number, at least 0"),
         ("temperature = inf", "temperature is Infinity, expected a number, at least 0"),
         ("recall = [8]", "recall is a list, expected a whole number, at least 1"),
         ('recall = "6k"', 'recall is "6k", expected a whole number, at least 1'),

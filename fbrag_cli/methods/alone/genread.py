@@ -14,8 +14,9 @@ from fbrag_cli.generation.generator import Sampling
 from fbrag_cli.methods.method import Method, Tools, cost_of, draw_forward_samples
 from fbrag_cli.methods.prompts import background_messages
 from fbrag_cli.query import Query
-from fbrag_cli.settings import knob
 from fbrag_cli.trace import ForwardLookup, ForwardSample, Scores, Trace
+
+_MOST_TOKENS = 128  # of the passage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,8 +26,6 @@ class GenRead(Method):
 
     name: ClassVar[str] = "genread"
     retrieves: ClassVar[bool] = False
-
-    background_tokens: int = knob(128, "length limit of the passage that genread writes", minimum=1, expert=True, metavar="N")
 
     @property
     def needs_large(self) -> bool:
@@ -38,9 +37,7 @@ class GenRead(Method):
     def retrieve(self, query: Query, tools: Tools) -> Trace:
         """Write the passage."""
         large, messages = tools.large(), background_messages(query.text)
-        generations = draw_forward_samples(
-            large, messages, 1, Sampling(self.background_tokens, temperature=0, seed=self.seed), tools
-        )
+        generations = draw_forward_samples(large, messages, 1, Sampling(_MOST_TOKENS, temperature=0, seed=self.seed), tools)
         written = generations.samples[0]
         passage = ForwardSample(
             index=0, seed=written.seed, text=written.text, rationale=written.text.strip(), answer="", finish=written.finish

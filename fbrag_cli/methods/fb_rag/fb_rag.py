@@ -101,10 +101,6 @@ class FBRag(ChunkMethod):
         metavar="X:Y",
     )
     temperature: float = knob(1.0, "temperature of the forward samples", minimum=0, expert=True, metavar="T")
-    top_p: float = knob(
-        0.9, "probability mass that forward samples are drawn from", minimum=0, maximum=1, expert=True, metavar="P"
-    )
-    top_k: int = knob(50, "number of tokens that forward samples are drawn from", minimum=0, expert=True, metavar="N")
     forward_tokens: int = knob(48, "length limit of a forward sample", on_gpu=128, minimum=1, expert=True, metavar="N")
     order: Literal["auto", "read-first", "document"] = knob(
         "auto",
@@ -185,7 +181,7 @@ class FBRag(ChunkMethod):
         asked = trace.query.text
         texts = texts_for(asked, ([passage] for passage in read))
         messages = forward_messages(texts, self.question_with_choices(asked), self.templates, main_language(read))
-        sampling = Sampling(self.forward_tokens, self.temperature, self.top_p, self.top_k, self.seed)
+        sampling = Sampling(self.forward_tokens, self.temperature, seed=self.seed)
         generations = draw_forward_samples(tools.small(), messages, self.samples, sampling, tools)
         samples = tuple(parse_sample(i, generation) for i, generation in enumerate(generations.samples))
         return replace(

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     Array = NDArray[np.float32]
 
 
+_CANDIDATES = 100  # chunks that the scorer reads, as in the paper
 _PREFERS = "Does the passage hold the answer to the question, or a fact that is needed for it? Reply with yes or no."
 _RANK = {  # what ranks the windows without trained parts, if not the retriever
     "sum": "the estimate of relevance and the model itself rank the windows, and ",
@@ -58,7 +59,6 @@ class FitRag(Method):
     table_keys: ClassVar[tuple[str, ...]] = ("windows",)
     chunk_words: ClassVar[int] = 100
 
-    candidates: int = knob(100, "chunks that the scorer reads", minimum=1, expert=True, metavar="N")
     select: int = knob(10, "chunks for the large model", minimum=1, metavar="N")
     rank_by: Literal["sum", "has-answer", "llm-prefer", "retriever"] | None = knob(
         None,
@@ -108,7 +108,7 @@ class FitRag(Method):
         return self.fit_rag is None and self.rank_by in _RANK
 
     def steps(self, n_chunks: int, chunk_words: int) -> list[str]:
-        candidates = min(max(self.candidates, self.select), n_chunks)
+        candidates = min(max(_CANDIDATES, self.select), n_chunks)
         scored = [f"{candidates} to score"] if self.fit_rag else []
         return [*scored, f"{min(self.select, candidates)} to select"]
 
@@ -117,7 +117,7 @@ class FitRag(Method):
         parts = self._parts(tools)
         with stage("recall") as recalling:
             backward = backward_scores(query.text, tools)
-            found = top_unique_chunks(tools.corpus, backward, max(self.candidates, self.select), query.text)
+            found = top_unique_chunks(tools.corpus, backward, max(_CANDIDATES, self.select), query.text)
         elapsed = tools.timer()
         with stage("select", tools.progress):
             candidates = tuple(found)

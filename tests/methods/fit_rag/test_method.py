@@ -321,10 +321,11 @@ def test_in_a_language_that_the_scorer_was_not_trained_on_the_retriever_ranks_wi
 
 
 def test_the_plan_names_as_many_chunks_as_are_scored_and_selected() -> None:
-    method = FitRag(fit_rag="made", candidates=2, select=4)
+    method = FitRag(fit_rag="made", select=4)
     trace = run(corpus_of(TEXTS), method, parts())
-    assert (len(reduction(trace).candidates), len(trace.context)) == (4, 4)
-    assert method.steps(len(TEXTS), 100) == ["4 to score", "4 to select"]
+    assert len(trace.context) == 4
+    assert method.steps(len(TEXTS), 100) == [f"{len(reduction(trace).candidates)} to score", "4 to select"]
+    assert method.steps(1000, 100) == ["100 to score", "4 to select"]
 
 
 @pytest.mark.parametrize("n_sentences", range(6))
