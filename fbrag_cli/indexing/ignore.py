@@ -16,14 +16,17 @@ if TYPE_CHECKING:
 
 _MAX_IGNORE_BYTES = 100_000  # a larger .gitignore is not written by people
 
+# In pathspec's expressions, a wildcard with what follows it, up to the next of its kind: "*" in a name, and "**" for folders.
+_FOLDERS = r"\(\?:/\.\+\)\?/"
+_IN_NAME = re.compile(rf"\[\^/\]([*+])((?:(?!{_FOLDERS}).)*?)(?=\[\^/\][*+])")
+_IN_PATH = re.compile(rf"(?:(\^)\(\?:\.\+/\)\?|{_FOLDERS})(.*?)(?={_FOLDERS})")
+
 
 class Patterns:
     """The patterns of one .gitignore or option. Paths are relative to its folder, with "/". The last match decides."""
 
     def __init__(self, patterns: Sequence[GitIgnoreSpecPattern]) -> None:
-        # For git, "[!a]" does not match a "/".
-        regexes = [(re.compile(each.regex.pattern.replace("[^", "[^/")), each.include) for each in patterns if each.regex]
-        self._patterns = regexes[::-1]
+        self._patterns = [(_compiled(each.regex.pattern), each.include) for each in reversed(patterns) if each.regex]
 
     def match(self, path: str, is_folder: bool) -> bool | None:
         """Return whether the patterns match the entry at `path`; the folders above it do not count. False: the last pattern that
@@ -34,6 +37,16 @@ class Patterns:
             if any(not regex.groups or found.end() == len(entry) for found in regex.finditer(entry)):
                 return include
         return None
+
+
+def _compiled(expression: str) -> re.Pattern[str]:
+    """Return an expression of pathspec in which each wildcard but the last takes the first match of what follows it.
+
+    That is as good as any other: the next wildcard takes up the rest. With all of them, `*a*a*a*a*b` would take hours.
+    """
+    expression = _IN_NAME.sub(r"(?>[^/]\1?\2)", expression)
+    expression = _IN_PATH.sub(lambda part: f"{'^(?>(?:.+?/)??' if part[1] else '(?>(?:/.+?)??/'}{part[2]}(?=/))", expression)
+    return re.compile(expression.replace("[^", "[^/"))  # for git, "[!a]" does not match a "/"
 
 
 def parse(lines: Iterable[str]) -> tuple[Patterns | None, tuple[str, ...]]:

@@ -355,6 +355,24 @@ def test_git_agrees(git_folder: Path, patterns: list[str], below: list[str], pat
     assert ours == expected
 
 
+@pytest.mark.parametrize(
+    ("pattern", "name", "left_out"),
+    [
+        ("*a" * 12 + "*b", "a" * 200, []),
+        ("*a" * 12 + "*b", "a" * 200 + "b", ["a" * 200 + "b"]),
+        ("a/**/" * 12 + "b", "a/" * 100 + "c", []),
+        ("**/" + "*a*a*a*/**/" * 4 + "b", "aaaa/" * 100 + "b", ["aaaa/" * 100 + "b"]),
+        ("*a*a*a*" + "/*a*a*/**" * 4 + "/?[!b]", "aaaa/" * 100 + "ab", []),
+    ],
+)
+def test_patterns_of_many_wildcards_are_as_fast_as_others(pattern: str, name: str, left_out: list[str], tree: Tree) -> None:
+    """Each would take hours by trying all ways in which its wildcards can match."""
+    tree(f"d/{name}", "d/z.txt")
+    repository("d", pattern)
+    kept = {f"d/{name}"} - {f"d/{each}" for each in left_out}
+    assert {*found("d", include=["*"], exclude=[".git*"])} == {"d/z.txt", *kept}
+
+
 # -- --include and --exclude -----------------------------------------------------------------------------------------------
 
 
