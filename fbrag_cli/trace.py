@@ -200,8 +200,8 @@ class Trace:
 
     @property
     def question(self) -> str:
-        """Return the question as prompts have it: with the choices, if it has some."""
-        return self.query.method.question_with_choices(self.query.text)
+        """The question."""
+        return self.query.text
 
     @property
     def method(self) -> Method:

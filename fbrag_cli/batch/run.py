@@ -59,7 +59,6 @@ class BatchSettings:
             **method.described(),
             "instructions": method.instructions,
             "allow_unsupported": method.allow_unsupported,
-            "prompts": method.templates.name if method.templates else None,
             "retriever": self.retriever,
             "chunk_words": self.chunk_words,
             **{name: getattr(reading, name) for name in ("pages", "encoding", "lang")},

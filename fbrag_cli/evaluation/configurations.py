@@ -8,9 +8,9 @@ from itertools import product
 from typing import Any
 
 from fbrag_cli.errors import FbragError
+from fbrag_cli.evaluation.prompts import PromptFile, Task, asking, read_prompt_file
 from fbrag_cli.evaluation.results import key
 from fbrag_cli.methods.method import Method
-from fbrag_cli.methods.prompt_file import PromptFile, read_prompt_file
 from fbrag_cli.methods.registry import PRESETS, choose_method, find_method, of_preset
 from fbrag_cli.query import DEFAULT_RETRIEVER, ModelNames
 from fbrag_cli.settings import settings_of
@@ -39,11 +39,11 @@ class Configuration:
     def names(self) -> ModelNames:
         return ModelNames(self.small, self.large)
 
-    def method_for(self, dataset: str) -> Method:
-        """Return the method with the prompts and the check for a dataset. Raises FbragError `usage` if the file has no prompts
-        for it."""
+    def method_for(self, dataset: str, choices: tuple[str, ...] = ()) -> Method:
+        """Return the method with the prompts and the check for a dataset, and with the choices of a question. Raises FbragError
+        `usage` if the file has no prompts for it."""
         method = replace(self.method, allow_unsupported=dataset not in self.checked)
-        return self.prompts.of(dataset).applied(method) if self.prompts else method
+        return asking(method, self.prompts.of(dataset) if self.prompts else Task(), choices)
 
     @property
     def models(self) -> dict[str, str]:
@@ -106,6 +106,9 @@ def combinations(
     file = read_prompt_file(prompts) if prompts else None
     if file and file.has_limits and (max_tokens or "forward_tokens" in settings):
         raise FbragError("usage", f"{file.path} sets its own length limits", "drop --max-tokens and forward-tokens")
+    if file and (kept := [name for name in methods if find_method(name).own_prompt]):
+        what = f"--prompts has no effect with {', '.join(kept)}, whose prompt is a part of the method"
+        raise FbragError("usage", what, "drop --prompts, or use another --method")
     found, used = [], set[str]()
     for preset, name in product(presets, methods):
         kind = find_method(name)

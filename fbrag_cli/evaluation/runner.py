@@ -7,7 +7,6 @@ Configurations share the chunks and the index of a document, and the forward sam
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -132,7 +131,7 @@ def _rows(todo: Sequence[_Case], session: Session) -> Iterator[tuple[_Case, dict
 
 def _trace(example: Example, configuration: Configuration, collection: Collection, session: Session) -> Trace:
     listener = Listener(cancellation=session.listener.cancellation)
-    method = replace(configuration.method_for(example.dataset), choices=example.choices)
+    method = configuration.method_for(example.dataset, example.choices)
     query = Query(example.question, collection, method, configuration.names, configuration.retriever)
     return session.ask(query, listener) if configuration.large else session.retrieve(query, listener, answering=False)
 

@@ -13,13 +13,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import groupby
 from pathlib import Path
-from string import ascii_uppercase
 from typing import Any, ClassVar, Literal, NoReturn, Protocol, TypeVar
 
 from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.corpus import Corpus, texts_for
 from fbrag_cli.generation.generator import CallOptions, Generation, Generations, Generator, Message, Sampling, Scorer
-from fbrag_cli.methods.prompts import Templates, answer_messages, support_messages
+from fbrag_cli.methods.prompts import answer_messages, support_messages
 from fbrag_cli.progress import Event, Progress, Stopwatch, stage
 from fbrag_cli.query import Query
 from fbrag_cli.retrieval import Retriever
@@ -109,8 +108,7 @@ class Method(ABC):
 
     name: as users type it. retrieves: whether the context depends on the
     retriever. chunk_words: words of a chunk, where the user names no number. note_keys, table_keys: the keys in JSON of
-    `Trace.method_notes` and `Trace.tables`. templates: prompts instead of ours, from a file. choices: of a multiple-choice
-    question; prompts have them, and retrieval does not.
+    `Trace.method_notes` and `Trace.tables`. own_prompt: whether its prompt is a part of the method, so that no other replaces it.
     """
 
     name: ClassVar[str]
@@ -118,6 +116,7 @@ class Method(ABC):
     chunk_words: ClassVar[int] = 300
     note_keys: ClassVar[tuple[str, ...]] = ()
     table_keys: ClassVar[tuple[str, ...]] = ()
+    own_prompt: ClassVar[bool] = False
 
     max_tokens: int = knob(512, "length limit of the answer", minimum=1, varies="512, or of prompts", compared=False, metavar="N")
     seed: int = knob(0, "random seed: same seed, input, and machine give the same answer", minimum=0, compared=False, metavar="N")
@@ -125,8 +124,6 @@ class Method(ABC):
         None, "how to phrase the answer: 'in one sentence' (@FILE reads it)", compared=False, metavar="TEXT"
     )
     allow_unsupported: bool = knob(False, "always print an answer, even an unsupported one", compared=False)
-    templates: Templates | None = None
-    choices: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Raise FbragError `usage` for a value that its setting does not accept."""
@@ -155,11 +152,6 @@ class Method(ABC):
     def retrieve(self, query: Query, tools: Tools) -> Trace:
         """Run Stages I and II: scores, samples, and the context. The Trace has no answer."""
 
-    def question_with_choices(self, question: str) -> str:
-        """Return the question as prompts have it: with the choices, a line each."""
-        lettered = zip(ascii_uppercase, self.choices, strict=False)
-        return "\n".join([question, *(f"{letter}. {choice}" for letter, choice in lettered)])
-
     def passages(self, trace: Trace) -> list[str]:
         """Return the texts of the context, as the prompts take them: one for each chunk, with "…" if it is not read on."""
         by_chunk = groupby(trace.context, key=lambda passage: passage.position)
@@ -167,11 +159,10 @@ class Method(ABC):
 
     def messages(self, trace: Trace) -> tuple[Message, ...]:
         """Return the prompt of Stage III, as `explain --show-prompt` prints it."""
-        return answer_messages(self.passages(trace), trace.question, self.instructions, self.templates)
+        return answer_messages(self.passages(trace), trace.question, self.instructions)
 
     def support_messages(self, trace: Trace, answer: str) -> tuple[Message, ...]:
-        """Return the question whether the context shows the answer. It begins as `messages` does, so that nothing is read twice;
-        with `templates` the context is read again."""
+        """Return the question whether the context shows the answer. It begins as `messages` does, so nothing is read twice."""
         return support_messages(self.passages(trace), trace.question, answer)
 
     def adapter(self, part: GetPart, digest: GetDigest) -> Path | None:
@@ -223,7 +214,7 @@ class Method(ABC):
 
     def described(self) -> dict[str, Any]:
         """Return the settings that make a difference to a result, by name. They are the key of an evaluation's rows."""
-        hidden = ("instructions", "allow_unsupported", "templates", "choices")
+        hidden = ("instructions", "allow_unsupported")
         return {each.name: getattr(self, each.name) for each in fields(self) if each.name not in hidden}
 
 

@@ -7,54 +7,21 @@ question. The words are ours.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from string import Formatter
 
-from fbrag_cli.generation.generator import Message, Row
+from fbrag_cli.generation.generator import Message
 from fbrag_cli.text.languages import name_of
 
 #: Stands between two passages.
 BETWEEN = "\n\n"
-TASKS = ("answer", "self_route", "forward")
-_FIELDS = ("context", "input", "all_classes")
 
 
-@dataclass(frozen=True, slots=True)
-class Templates:
-    """Prompts in place of ours, None where ours stand: texts with `{context}`, and `{input}` for the question. The choices of a
-    question stand with it, a line each: `{all_classes}`, and a line break before it, are left out. `{{` is a brace. name: what
-    they are called in records.
-
-    Raises ValueError for a template without a context, with other fields, or with a brace that stands alone.
-    """
-
-    answer: str | None = None
-    self_route: str | None = None
-    forward: str | None = None
-    name: str = ""
-
-    def __post_init__(self) -> None:
-        for template in (self.answer, self.self_route, self.forward):
-            if template is None:
-                continue
-            fields = [field for _, field, _, _ in Formatter().parse(template) if field is not None]
-            if unknown := [field for field in fields if field not in _FIELDS]:
-                raise ValueError(f"{{{unknown[0]}}} is not one of {', '.join(f'{{{field}}}' for field in _FIELDS)}")
-            if "context" not in fields:
-                raise ValueError("a prompt without {context}")
-
-
-def forward_messages(
-    context: Sequence[str], question: str, templates: Templates | None = None, language: str = "en"
-) -> tuple[Message, ...]:
+def forward_messages(context: Sequence[str], question: str, language: str = "en") -> tuple[Message, ...]:
     """Return the prompt of Stage II: a short rationale, then an answer. The reply's first word is given: small models then keep
     to the form.
 
     language: that of the passages (ISO 639-1). The model is asked to write in it, so that its words occur in the document. The
     given words name it too: after an English word alone, small models go on in English.
     """
-    if templates and templates.forward:
-        return (filled(templates.forward, [BETWEEN.join(context)], question),)
     name = "" if language == "en" else name_of(language)
     asked = (
         "Now write two or three short sentences that begin with 'Rationale:' and say which facts of the passages lead to "
@@ -65,15 +32,11 @@ def forward_messages(
     return Message.about([_passages(context)], asked), Message("assistant", f"Rationale (in {name}):" if name else "Rationale:")
 
 
-def answer_messages(
-    context: Sequence[str], question: str, instructions: str | None = None, templates: Templates | None = None
-) -> tuple[Message, ...]:
+def answer_messages(context: Sequence[str], question: str, instructions: str | None = None) -> tuple[Message, ...]:
     """Return the prompt of Stage III: the answer from the selected chunks.
 
     instructions: the asked form of it, in place of our own.
     """
-    if templates and templates.answer:
-        return (filled(templates.answer, [BETWEEN.join(context)], question),)
     return (_asked(context, question, form_of(instructions)),)
 
 
@@ -92,12 +55,8 @@ def background_messages(question: str) -> tuple[Message, ...]:
     return (Message("user", f"{asked}\n\nQuestion: {question}"),)
 
 
-def self_route_messages(
-    context: Sequence[str], question: str, instructions: str | None = None, templates: Templates | None = None
-) -> tuple[Message, ...]:
+def self_route_messages(context: Sequence[str], question: str, instructions: str | None = None) -> tuple[Message, ...]:
     """Return the prompt of Self-Route's step 2: as `answer_messages`, but the model may decline."""
-    if templates and templates.self_route:
-        return (filled(templates.self_route, [BETWEEN.join(context)], question),)
     decline = 'If the passages do not hold the answer, write "unanswerable" and nothing else.'
     return (_asked(context, question, f"{form_of(instructions)} {decline}"),)
 
@@ -165,19 +124,6 @@ def rewrite_messages(exchanges: Sequence[tuple[str, str]], typed: str) -> tuple[
 def _followed(exchanges: Sequence[tuple[str, str]], typed: str) -> str:
     lines = [f"Question before: {question}\nAnswer: {answer or 'none'}" for question, answer in exchanges]
     return "\n".join([*lines, f"Follow-up question: {typed}"])
-
-
-def filled(template: str, context: Sequence[str | Row], question: str) -> Message:
-    """Return the message of a template. context: words and rows, in order; only the first `{context}` has the rows."""
-    values = {"context": "".join(part for part in context if isinstance(part, str)), "input": question, "all_classes": ""}
-    read, asked = list[str | Row](), ""
-    for literal, field, _, _ in Formatter().parse(template):
-        words = literal.removesuffix("\n") if field == "all_classes" else literal
-        if field == "context" and not read:
-            read, asked = [asked + words, *context], ""
-        else:
-            asked += words + (values[field] if field else "")
-    return Message.about(read, asked)
 
 
 def _passages(context: Sequence[str]) -> str:

@@ -7,7 +7,6 @@ A method is registered by one line here.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -161,23 +160,15 @@ def _check_without_samples(choice: Choice, typed: Callable[[str], str]) -> None:
 def choose_method(*layers: Mapping[str, Any], on_gpu: bool, typed: Callable[[str], str] = str) -> Method:
     """Return the method of the values that count, with the defaults of this machine if there is none.
 
-    layers, typed: as of `chosen`. The layers' "prompts" is a file of prompts instead of ours. on_gpu: whether the models run on a
-    GPU. Raises FbragError `usage` for a name, a value or a file that cannot be used.
+    layers, typed: as of `chosen`. on_gpu: whether the models run on a GPU. Raises FbragError `usage` for a name or a value that
+    cannot be used.
     """
     choice = chosen(*layers, typed=typed)
     method = _made(choice, on_gpu=on_gpu)
     if choice.preset in choice.given and method == _made(choice._replace(preset=PLAIN), on_gpu=on_gpu):
         what = f"{typed(choice.preset)} changes nothing with the method {method.name} on this machine"
         raise FbragError("usage", what, f"leave out {typed(choice.preset)}")
-    values = choice.values
-    if not (prompts := values.get("prompts")):
-        return method
-    if values.get("instructions"):
-        raise FbragError("usage", "use either prompts or --instructions, not both", "leave one of them out")
-    from fbrag_cli.methods.prompt_file import read_prompt_file
-
-    limits = {name: values[name] for name in ("max_tokens", "forward_tokens") if values.get(name) and hasattr(method, name)}
-    return replace(read_prompt_file(prompts).of().applied(method), **limits)
+    return method
 
 
 def _made(choice: Choice, *, on_gpu: bool) -> Method:

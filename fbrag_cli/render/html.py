@@ -133,7 +133,7 @@ def warnings(trace: Trace) -> list[str]:
 
 def cost(trace: Trace) -> dict[str, Any]:
     """Return the values of the macro `run`: a trace, its seconds, its settings, and the versions of what ran."""
-    own = {"templates": trace.method.templates.name if trace.method.templates else None, "corpus": trace.corpus.fingerprint}
+    own = {"corpus": trace.corpus.fingerprint}
     seconds = sum(stage.seconds for stage in trace.stages)
     return {"trace": trace, "seconds": seconds, "settings": settings(trace) | own, "versions": versions()}
 

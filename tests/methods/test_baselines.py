@@ -17,7 +17,6 @@ from fbrag_cli.methods.fb_rag.fb_rag import FBRag
 from fbrag_cli.methods.fb_rag.long_context import LongContext, cut_middle
 from fbrag_cli.methods.fb_rag.order_preserving import OrderPreserving
 from fbrag_cli.methods.fb_rag.self_route import SelfRoute
-from fbrag_cli.methods.prompts import Templates
 from fbrag_cli.methods.ranking import ChunkMethod
 from fbrag_cli.methods.registry import METHODS, find_method, names
 from fbrag_cli.progress import Event
@@ -37,7 +36,7 @@ def corpus() -> Corpus:
     return build_corpus([Document.of("d", "d", Extracted(Content("\n".join(CHUNKS)), "text/plain"))], 10)
 
 
-def run(name: str, corpus: Corpus, large: Scripted, **settings: int | bool | Templates) -> Trace:
+def run(name: str, corpus: Corpus, large: Scripted, **settings: int | bool) -> Trace:
     kind = find_method(name)
     selects = {"select": 2} if issubclass(kind, ChunkMethod) else {}
     method = kind(**selects, **settings)  # type: ignore[arg-type]
@@ -185,7 +184,7 @@ def test_self_route_sends_the_text_of_the_answer_and_not_of_the_reply_that_decli
 
 def test_closed_book_reads_the_question_alone_and_is_not_checked(corpus: Corpus) -> None:
     large = Scripted(["nobody"], yes=0.0)
-    trace = run("closed-book", corpus, large, templates=Templates(answer="Read {context} for {input}."))
+    trace = run("closed-book", corpus, large)
     assert [message.text.replace(QUESTION, "Q") for message in large.asked[0][0]] == [
         "Answer the question. Give the answer alone, in as few words as you can, in the language of the question.\n\nQuestion: Q"
     ]
@@ -197,12 +196,12 @@ def test_closed_book_reads_the_question_alone_and_is_not_checked(corpus: Corpus)
 
 def test_genread_reads_what_it_wrote(corpus: Corpus) -> None:
     large = Scripted([" Wrenn, a mate, sealed it. "], yes=0.0)
-    trace = run("genread", corpus, large, templates=Templates(answer="Read {context} for {input}"))
+    trace = run("genread", corpus, large)
     (written, _, sampling), (read, _, _) = large.asked
     assert (sampling.max_tokens, sampling.temperature) == (128, 0)
     assert QUESTION in written[0].text
     assert not any(chunk in written[0].text for chunk in CHUNKS)
-    assert [message.text for message in read] == [f"Read Wrenn, a mate, sealed it. for {QUESTION}"]
+    assert "Wrenn, a mate, sealed it." in read[0].text
     assert (trace.status, trace.verdict.support, trace.from_document, trace.selected) == ("answered", None, False, ())
     assert [stage.name for stage in trace.stages] == ["forward", "answer"]
 

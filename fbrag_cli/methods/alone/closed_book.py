@@ -17,8 +17,7 @@ from fbrag_cli.trace import Trace
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClosedBook(Method):
-    """The prompt is ours even with `templates`, which hold a context. The answer is not checked, since no passage could show
-    it."""
+    """The answer is not checked, since no passage could show it."""
 
     name: ClassVar[str] = "closed-book"
     retrieves: ClassVar[bool] = False

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from fbrag_cli.corpus import Passage, texts_for
 from fbrag_cli.errors import FbragError
-from fbrag_cli.generation.generator import Generation, Sampling
+from fbrag_cli.generation.generator import Generation, Message, Sampling
 from fbrag_cli.methods.fb_rag.windows import best_windows, in_reading_order
 from fbrag_cli.methods.method import Method, Tools, cost_of, draw_forward_samples
 from fbrag_cli.methods.prompts import forward_messages
@@ -129,7 +129,7 @@ class FBRag(ChunkMethod):
     def reads_first(self) -> bool:
         """Whether Stage III's prompt begins with the retrieved chunks, so that one model does not read them again."""
         if self.order == "auto":
-            return self.templates is None and self.recall < (self.select or UNLESS_GIVEN)
+            return self.recall < (self.select or UNLESS_GIVEN)
         return self.order == "read-first"
 
     def for_two_models(self) -> Method:
@@ -180,7 +180,7 @@ class FBRag(ChunkMethod):
         """Return the trace with the samples of the small model, which has read these passages."""
         asked = trace.query.text
         texts = texts_for(asked, ([passage] for passage in read))
-        messages = forward_messages(texts, self.question_with_choices(asked), self.templates, main_language(read))
+        messages = self.forward_messages(asked, texts, main_language(read))
         sampling = Sampling(self.forward_tokens, self.temperature, seed=self.seed)
         generations = draw_forward_samples(tools.small(), messages, self.samples, sampling, tools)
         samples = tuple(parse_sample(i, generation) for i, generation in enumerate(generations.samples))
@@ -191,6 +191,10 @@ class FBRag(ChunkMethod):
             models={"small": tools.small().info},
             cached=("samples",) if generations.cached else (),
         )
+
+    def forward_messages(self, question: str, texts: Sequence[str], language: str) -> tuple[Message, ...]:
+        """Return the prompt of Stage II. texts: those of the passages that are read. language: theirs (ISO 639-1)."""
+        return forward_messages(texts, question, language)
 
     def _selected(
         self,

@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 
 from fbrag_cli.corpus import Corpus, Passage
 from fbrag_cli.errors import FbragError
-from fbrag_cli.generation.generator import Generator, Message
+from fbrag_cli.generation.generator import Generator
 from fbrag_cli.methods.method import Tools
-from fbrag_cli.methods.prompts import BETWEEN, answer_messages, support_messages
+from fbrag_cli.methods.prompts import BETWEEN
 from fbrag_cli.methods.ranking import ChunkMethod
 from fbrag_cli.query import Query
 from fbrag_cli.trace import Trace
@@ -68,12 +68,10 @@ class LongContext(ChunkMethod):
         return {name: value for name, value in ChunkMethod.described(self).items() if name != "select"}
 
     def _asked(self, trace: Trace, large: Generator) -> Iterator[str]:
-        """Yield the prompts without a context: for the answer, and for the check of the answer."""
-        prompts: tuple[tuple[Message, ...], ...] = (
-            answer_messages([], trace.question, self.instructions, self.templates),
-            support_messages([], trace.question, ""),
-        )
-        return map(large.render_prompt, prompts)
+        """Yield the prompts with a context of one character: for the answer, and for the check of the answer."""
+        first = trace.context[0]
+        trace = trace.reading([first.part(first.start, first.start + 1)])
+        return map(large.render_prompt, (self.messages(trace), self.support_messages(trace, "")))
 
 
 def whole_document(corpus: Corpus) -> tuple[Passage, ...]:

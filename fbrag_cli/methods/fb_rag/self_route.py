@@ -32,7 +32,7 @@ class SelfRoute(ChunkMethod):
 
     def messages(self, trace: Trace) -> tuple[Message, ...]:
         """Step 2: return the prompt, by which the model may decline."""
-        return self_route_messages(self.passages(trace), trace.question, self.instructions, self.templates)
+        return self_route_messages(self.passages(trace), trace.question, self.instructions)
 
     def fallback(self, trace: Trace) -> tuple[Method, Trace]:
         """Step 3: return the method and the trace that read the whole document."""

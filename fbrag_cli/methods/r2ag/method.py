@@ -21,7 +21,7 @@ from fbrag_cli.corpus import Passage
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.generator import Blend, InputEmbeddings, Message, Row
 from fbrag_cli.methods.method import GetDigest, GetPart, OpenScorer, Tools
-from fbrag_cli.methods.prompts import BETWEEN, filled, form_of, support_question
+from fbrag_cli.methods.prompts import BETWEEN, form_of, support_question
 from fbrag_cli.methods.ranking import ChunkMethod, language_warning, whole_chunks
 from fbrag_cli.progress import stage
 from fbrag_cli.query import Query
@@ -62,6 +62,7 @@ class R2Ag(ChunkMethod):
 
     name: ClassVar[str] = "r2ag"
     table_keys: ClassVar[tuple[str, ...]] = ("retrieval_information",)
+    own_prompt: ClassVar[bool] = True
 
     r2ag: str | None = knob(
         None, "folder that 'fbrag train r2ag' wrote", varies="the part in the package", expert=True, metavar="FOLDER"
@@ -97,8 +98,6 @@ class R2Ag(ChunkMethod):
         )
 
     def messages(self, trace: Trace) -> tuple[Message, ...]:
-        if self.templates and self.templates.answer:
-            return (filled(self.templates.answer, [*_listed(self.passages(trace), _rows(trace))], trace.question),)
         return list_messages(self.passages(trace), trace.question, _rows(trace), self.instructions)
 
     def support_messages(self, trace: Trace, answer: str) -> tuple[Message, ...]:
@@ -124,9 +123,6 @@ class R2Ag(ChunkMethod):
     def _former(self, tools: Tools) -> R2Former:
         former = tools.part(self._folder(), _load)
         former.check(tools.retriever)
-        if former.model and self.templates is not None:
-            what = f"the parts in {self.r2ag} were trained for a prompt of their own"
-            raise FbragError("usage", what, "leave prompts out, or use the part in the package")
         if former.model and former.words != list_words():
             raise FbragError("usage", f"the parts in {self.r2ag} were trained for another prompt than this version has", _TRAIN)
         return former

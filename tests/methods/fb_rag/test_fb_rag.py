@@ -16,7 +16,6 @@ from fbrag_cli.generation.generator import Generation, Message
 from fbrag_cli.methods.fb_rag.fb_rag import FBRag, parse_sample, score
 from fbrag_cli.methods.fb_rag.windows import best_windows
 from fbrag_cli.methods.method import Method
-from fbrag_cli.methods.prompts import Templates
 from fbrag_cli.methods.ranking import matching
 from fbrag_cli.retrieval.ranking import best
 from fbrag_cli.trace import Trace
@@ -151,9 +150,8 @@ def test_the_prompt_for_more_begins_with_the_one_for_fewer(fleet: Corpus) -> Non
         READS_ON.for_two_models(),
         replace(READS_ON, order="document"),
         replace(READS_ON, recall=5),  # more than on a GPU, and in the paper
-        replace(READS_ON, templates=Templates(answer="{context} {input}")),  # its prompts begin otherwise
     ],
-    ids=["two models", "asked for", "a large recall", "prompts of a file"],
+    ids=["two models", "asked for", "a large recall"],
 )
 def test_else_the_order_is_that_of_the_document(fleet: Corpus, method: FBRag) -> None:
     trace = read(fleet, ABOUT_EARLY_SHIPS, method)

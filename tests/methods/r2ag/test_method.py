@@ -16,7 +16,6 @@ from fbrag_cli.documents.document import Content, Document, Extracted
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.generator import Blend, InputEmbeddings, Message, ModelInfo, Row
 from fbrag_cli.methods.method import Tools
-from fbrag_cli.methods.prompts import Templates
 from fbrag_cli.methods.r2ag.method import R2Ag, RetrievalInformation, list_words
 from fbrag_cli.methods.relevance.former import SHIPPED, R2Former, load
 from fbrag_cli.render.as_json import explanation
@@ -192,20 +191,6 @@ def test_without_a_folder_the_part_in_the_package_says_which_chunks_are_relevant
     assert R2Ag().described()["r2ag"].startswith("parts ")
 
 
-def test_prompts_of_a_paper_have_the_marks_in_their_context() -> None:
-    model, ours = large(None), "Use the search results. {context}\nOnly the answer. Question: {input} Answer:"
-    made = without_projection(model=None, words="")
-    trace = answered(corpus_of(), model, made, templates=Templates(ours), allow_unsupported=True)
-    (message,) = asked_of(model)
-    assert len([part for part in message.parts if isinstance(part, Blend)]) == 3
-    said, (first, second, third) = message.blended(lambda blend: blend.word), trace.selection.ranked
-    listed = f"[1] similarity: relevant {CHUNKS[first]}\n\n[2] similarity:"
-    assert said.text.startswith(f"Use the search results. {listed}")
-    assert said.text.endswith(f"{CHUNKS[third]}\nOnly the answer. Question: {QUESTION} Answer:")
-    assert said.text[: said.context_end].endswith(CHUNKS[third])
-    assert CHUNKS[second] in said.text
-
-
 def test_ask_answers_at_once(tmp_path: Path, fbrag: Run, smollm2: Path) -> None:
     (tmp_path / "log.txt").write_text("\n\n".join(CHUNKS))
     asked = ("log.txt", QUESTION, "-m", "smollm2-135m", "--method", "r2ag", "--chunk-words", "10", "--select", "2", "--json")
@@ -238,7 +223,6 @@ def test_the_control_gives_each_chunk_the_features_of_another() -> None:
 @pytest.mark.parametrize(
     ("model", "made", "settings", "said"),
     [
-        (large(), former(), {"templates": Templates("{context}{input}")}, "a prompt of their own"),
         (large(), former(words="0"), {}, "another prompt"),
         (large(), former(retriever={"name": "other", "key": "k"}), {}, "for the retriever other"),
         (large("2" * 64), former(), {}, "SHA-256 1111"),
