@@ -1,4 +1,5 @@
-"""A setting: a field of a record that a user may set, with its help, its bounds, and two readers, `parse` and `check`.
+"""A setting: a field of a record that a user may set, with its help, its bounds, and two readers, `parse` and `check`. How it
+looks on the command line is said there (`cli.option`).
 
 Flags, `--set`, environment variables, the configuration file, JSON and the lists of an evaluation all use these two, so an
 invalid value gives the same error wherever it comes from.
@@ -10,9 +11,9 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import Field, dataclass, field, fields, is_dataclass, replace
+from dataclasses import Field, dataclass, field, fields, replace
 from functools import cache
-from typing import Any, Literal, NamedTuple, TypeAlias, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeAlias, get_args, get_origin, get_type_hints
 
 from fbrag_cli.errors import FbragError
 from fbrag_cli.text.suggest import suggestion
@@ -39,11 +40,8 @@ class Setting:
     None: not given. ignored: words that only other commands accept;
     ignored here if they come from the file or the environment.
 
-    help: one phrase. varies: the default in words, if it depends on more than this field. on_gpu: the default if the models run
-    on a GPU, None for the same. group: heading in the help. flags: names of the option, () for the field's own name. variables:
-    environment variables. once: whether it applies to a single run, so that no file sets it. expert: whether it is set with --set
-    and has no option of its own. compared: whether an evaluation takes a list of values. option: arguments for
-    Typer.
+    help: one phrase. path: "FILE" or "FOLDER" if the value names one. on_gpu: the default if the models run on a GPU, None for the
+    same. compared: whether an evaluation takes a list of values.
     """
 
     name: str
@@ -58,18 +56,9 @@ class Setting:
     accepts: str = ""
     separator: str = ""
     ignored: tuple[str, ...] = ()
-    varies: str | None = None
+    path: str = ""
     on_gpu: Any = None
-    group: str = "Method"
-    flags: tuple[str, ...] = ()
-    metavar: str | None = None
-    variables: tuple[str, ...] = ()
-    once: bool = False
-    expert: bool = False
     compared: bool = True
-    option: Mapping[str, Any] = field(default_factory=dict)
-
-    # -- values ----------------------------------------------------------------------------------------------------------------
 
     @property
     def expects(self) -> str:
@@ -132,7 +121,7 @@ class Setting:
         else:
             shown = json.dumps(value, ensure_ascii=False) if isinstance(value, str | int | float) else str(value)
         near = suggestion(value.lower(), self.choices, "") if isinstance(value, str) else ""
-        return FbragError(code, f"{where or self.typed} is {shown}, expected {self.expects}", near or hint)
+        return FbragError(code, f"{where or self.name} is {shown}, expected {self.expects}", near or hint)
 
     def _accepted(self, value: object) -> Value | None:
         if self.kind is str and (self.words or self.form) and type(value) in (int, float):
@@ -163,32 +152,6 @@ class Setting:
         low = -math.inf if self.minimum is None else self.minimum
         return abs(number) != math.inf and low <= number <= (math.inf if self.maximum is None else self.maximum)
 
-    # -- names and help ----------------------------------------------------------------------------------------------------------
-
-    @property
-    def long_flag(self) -> str:
-        """The long option, such as "--forward-tokens"."""
-        return next(flag for flag in self.flags if flag.startswith("--")).split("/")[0]
-
-    @property
-    def typed(self) -> str:
-        """The setting as a user types it: "--samples", "--set recall"."""
-        return f"--set {self.long_flag[2:]}" if self.expert else self.long_flag
-
-    @property
-    def shown_default(self) -> str:
-        """The default as the help shows it, "" for none."""
-        if self.varies is not None:
-            return self.varies
-        if self.on_gpu is not None:
-            return f"{self.on_gpu} on a GPU, {self.default} on a CPU"
-        return "" if self.default is None or self.default is False or self.default == () else str(self.default)
-
-    @property
-    def in_file(self) -> bool:
-        """Whether the configuration file may set it."""
-        return bool(self.variables) and not self.once
-
 
 def seconds_of(text: str, *, plain: bool = False) -> float:
     """Return the seconds in a duration such as "90s", "15m", "2h" or "30d". Raises ValueError for other text.
@@ -202,51 +165,32 @@ def seconds_of(text: str, *, plain: bool = False) -> float:
 
 
 def knob(default: Any, help: str, **about: Any) -> Any:
-    """Declare a field that is a setting. about: fields of `Setting`, and arguments for Typer."""
+    """Declare a field that is a setting. about: fields of `Setting`."""
     return field(default=default, metadata={"setting": {"help": help, **about}})
+
+
+def settings_of(record: type[Any]) -> dict[str, Setting]:
+    """Return the settings of a record, a dataclass, by name, in the order of its fields."""
+    return _settings(record)  # type: ignore[arg-type]  # mypy takes no class for hashable
 
 
 @cache
 def _settings(record: type[Any]) -> dict[str, Setting]:
     hints = get_type_hints(record)
-    own = {name: _made(name, *each, hints[name]) for name, each in _declared(record).items()}
-    return {**own, **getattr(record, "borrowed", {})}
+    known = [each for each in fields(record) if "setting" in each.metadata]
+    return {each.name: Setting(**setting_of(each.name, each.default, hints[each.name], declared(each))) for each in known}
 
 
-def settings_of(record: type[Any]) -> dict[str, Setting]:
-    """Return the settings of a record by name, in the order of its fields, followed by those in its `borrowed`, if it has any.
-
-    The record is a dataclass, or a class whose attributes are the fields. Its `group` is the default group of its settings.
-    """
-    return _settings(record)  # type: ignore[arg-type]  # mypy takes no class for hashable
+def declared(field: Field[Any]) -> dict[str, Any]:
+    """Return what the declaration of a field says about its setting."""
+    return dict(field.metadata["setting"])
 
 
-def _declared(record: type[Any]) -> dict[str, tuple[Field[Any], str]]:
-    """Return the fields that are settings by name, each with the group of its class."""
-    if is_dataclass(record):
-        group = getattr(record, "group", "Method")
-        return {each.name: (each, group) for each in fields(record) if "setting" in each.metadata}
-    found: dict[str, tuple[Field[Any], str]] = {}
-    for kind in reversed(record.__mro__):
-        group = vars(kind).get("group", "")
-        found |= {name: (each, group) for name, each in vars(kind).items() if isinstance(each, Field)}
-    return found
-
-
-def _made(name: str, declared: Field[Any], group: str, hint: Any) -> Setting:
+def setting_of(name: str, default: Any, hint: Any, about: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a setting. hint: the type of its values, a list for several. about: what its declaration says."""
     kind, choices, is_list = _kind_of(hint)
-    found: dict[str, Any] = {"name": name, "kind": kind, "choices": choices, "default": declared.default, "group": group}
-    found |= {"separator": " " if is_list else "", "option": {}}
-    for key, value in declared.metadata["setting"].items():
-        (found if key in Setting.__dataclass_fields__ else found["option"])[key] = value
-    if kind is int or found.get("words"):
-        found.setdefault("metavar", "N")
-    if not found.get("flags"):
-        found["flags"] = (f"--{name.replace('_', '-')}",)
-    if "variables" not in found:
-        long = next((flag for flag in found["flags"] if flag.startswith("--")), "--").split("/")[0]
-        found["variables"] = (f"FBRAG_{long[2:].replace('-', '_').upper()}",)
-    return Setting(**found)
+    separator = " " if is_list else ""
+    return {"name": name, "kind": kind, "default": default, "choices": choices, "words": (), "separator": separator, **about}
 
 
 def _kind_of(hint: Any) -> tuple[type, tuple[str, ...], bool]:
@@ -259,23 +203,3 @@ def _kind_of(hint: Any) -> tuple[type, tuple[str, ...], bool]:
             kind, choices, _ = _kind_of(inner)
             return kind, choices, get_origin(hint) is list
     return hint, (), False
-
-
-class Effective(NamedTuple):
-    """The value in effect for a setting, None if there is none. origin: a variable's name, "file" or "default"."""
-
-    value: Any
-    origin: str
-
-
-def effective(setting: Setting, of_file: Mapping[str, Value], environ: Mapping[str, str]) -> Effective:
-    """Return the value in effect without a flag: from a variable, else from the file, else the default.
-
-    of_file: values by name. Raises FbragError `config` if a variable has an invalid value.
-    """
-    for variable in setting.variables:
-        if (text := environ.get(variable)) and text not in setting.ignored:
-            return Effective(setting.parse(text, variable, f"fix or unset {variable}", code="config"), variable)
-    if setting.name in of_file:
-        return Effective(of_file[setting.name], "file")
-    return Effective(setting.default, "default")

@@ -20,10 +20,9 @@ from pathlib import Path
 import pytest
 
 from fbrag_cli.cancellation import Cancellation
-from fbrag_cli.cli.doctor import known_variables
 from fbrag_cli.cli.explain import explain
 from fbrag_cli.cli.main import run
-from fbrag_cli.cli.options import known_keys
+from fbrag_cli.cli.options import known_keys, variables
 from fbrag_cli.doctor import probe
 from fbrag_cli.documents.load import load
 from fbrag_cli.errors import FbragError
@@ -151,7 +150,7 @@ def test_some_values_of_every_option_are_taken_or_refused(here: Here, option: st
     assert {*os.listdir("..")} <= {"cache", "run", "work"}
 
 
-@pytest.mark.parametrize("variable", sorted({*known_variables()} - {"FBRAG_TIMEOUT"}))
+@pytest.mark.parametrize("variable", variables())
 def test_some_values_of_every_variable_are_taken_or_refused(here: Here, monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
     for value in _some(VALUES, 2, variable):
         if "/" not in value or not variable.endswith("_DIR"):

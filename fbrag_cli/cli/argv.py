@@ -78,17 +78,17 @@ def in_json(arguments: list[str]) -> bool:
     if command not in COMMANDS:
         command = "ask"  # the default command
     if not form and command in _WITH_FORMATS:
-        form = os.environ.get("FBRAG_FORMAT") or ("" if command == "eval" else _format_of_file(flags))
+        form = "" if command == "eval" else _format_of_file(flags)
     return form in ("json", "jsonl")
 
 
 def _format_of_file(flags: Sequence[str]) -> str:
+    from fbrag_cli.cli.option import options_of
     from fbrag_cli.cli.options import OutputOptions
-    from fbrag_cli.settings import settings_of
     from fbrag_cli.storage.config_file import load, locate
 
     try:
-        file = load(locate(value_of("--config", flags), os.environ), {"format": settings_of(OutputOptions)["format"]})
+        file = load(locate(value_of("--config", flags), os.environ), {"format": options_of(OutputOptions)["format"]})
     except FbragError:  # an unreadable file sets nothing
         return ""
     return str(file.values.get("format", ""))

@@ -11,6 +11,7 @@ from typing import Any
 from fbrag_cli.cli.command import command
 from fbrag_cli.cli.console import Console
 from fbrag_cli.cli.live import progress_line
+from fbrag_cli.cli.option import option
 from fbrag_cli.cli.options import Options, RunOptions, arguments
 from fbrag_cli.cli.session import open_session
 from fbrag_cli.cli.signals import limit_time
@@ -19,7 +20,7 @@ from fbrag_cli.errors import ExitCode, FbragError
 from fbrag_cli.evaluation.speed import MEASURES, Measures, Workload, measure_model, measure_text, synthetic
 from fbrag_cli.session.memory import peak_memory_mb
 from fbrag_cli.session.settings import CacheSettings, ModelSettings
-from fbrag_cli.settings import knob, seconds_of
+from fbrag_cli.settings import seconds_of
 from fbrag_cli.text.printable import one_line
 from fbrag_cli.text.table import align_columns
 
@@ -33,10 +34,8 @@ class BenchOptions(Options):
     group = "Bench"
 
     documents: list[str] = arguments("a document to read (default: invented words)", "[DOC]")
-    tokens: str | None = knob(
-        None, "prompt lengths, e.g. 8k,32k (default: 8k on a GPU, 1k on a CPU)", variables=(), metavar="N,…"
-    )
-    samples: int | None = knob(
+    tokens: str | None = option(None, "prompt lengths, e.g. 8k,32k (default: 8k on a GPU, 1k on a CPU)", once=True, metavar="N,…")
+    samples: int | None = option(
         None,
         "samples written at once (default: 5 on a GPU, 3 on a CPU)",
         flags=("-k", "--samples"),
@@ -44,13 +43,13 @@ class BenchOptions(Options):
         minimum=1,
         maximum=64,
     )
-    repeat: int = knob(3, "number of rounds", variables=(), minimum=1)
-    json: bool = knob(False, "print JSON", group="Output", variables=())
-    fail_over: str | None = knob(
+    repeat: int = option(3, "number of rounds", once=True, minimum=1)
+    json: bool = option(False, "print JSON", group="Output", once=True)
+    fail_over: str | None = option(
         None,
         "exit 1 if a median is above this, e.g. first_token=3s,load=1s",
         group="Output",
-        variables=(),
+        once=True,
         metavar="NAME=TIME,…",
     )
 

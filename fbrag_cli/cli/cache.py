@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from fbrag_cli.cli.command import Group
 from fbrag_cli.cli.console import Console
+from fbrag_cli.cli.option import option
 from fbrag_cli.cli.options import Options, configured
 from fbrag_cli.errors import ExitCode, FbragError
-from fbrag_cli.settings import DURATION, knob, seconds_of
+from fbrag_cli.settings import DURATION, seconds_of
 from fbrag_cli.storage.cache import Cache
 from fbrag_cli.storage.paths import cache_dir, is_nowhere
 from fbrag_cli.text.printable import byte_size, dumps, printable
@@ -31,24 +32,24 @@ _ELSEWHERE = "set FBRAG_CACHE_DIR to another folder"
 class SizeOptions(Options):
     group = "Output"
 
-    json: bool = knob(False, "print JSON", variables=())
+    json: bool = option(False, "print JSON", once=True)
 
 
 class ClearOptions(Options):
     group = "Clear"
 
-    older_than: str | None = knob(
+    older_than: str | None = option(
         None,
         "only entries unused for TIME, such as 12h or 30d (default: all)",
-        variables=(),
+        once=True,
         metavar="TIME",
         form=seconds_of,
         accepts=DURATION,
     )
-    kind: str | None = knob(
+    kind: str | None = option(
         None,
         "only entries of this kind, from 'fbrag cache size' (default: all)",
-        variables=(),
+        once=True,
         metavar="KIND",
         autocompletion=lambda: list(_KINDS),
     )

@@ -19,6 +19,7 @@ from fbrag_cli.cli.command import command
 from fbrag_cli.cli.console import Console
 from fbrag_cli.cli.live import ProgressLine, progress_line
 from fbrag_cli.cli.method_options import MethodOptions
+from fbrag_cli.cli.option import option
 from fbrag_cli.cli.options import AnswerOptions, Options, PasswordOptions, RunOptions, arguments, check_outputs
 from fbrag_cli.cli.session import open_session
 from fbrag_cli.cli.signals import ctrl_c, too_late
@@ -32,7 +33,6 @@ from fbrag_cli.session.conversation import Conversation, Exchange
 from fbrag_cli.session.memory import peak_memory_mb
 from fbrag_cli.session.session import Session
 from fbrag_cli.session.settings import CacheSettings, DocumentSettings, ModelSettings
-from fbrag_cli.settings import knob
 from fbrag_cli.storage.files import on_disk
 from fbrag_cli.text.printable import dumps, one_line, plural
 from fbrag_cli.text.suggest import suggestion
@@ -51,15 +51,15 @@ class ChatOptions(PasswordOptions):
     group = "Output"
 
     documents: list[str] = arguments("files or folders to search", "DOC...")
-    format: str = knob(
+    format: str = option(
         "text",
         "output format: text, json (one object per line and question; also: jsonl), or md",
         flags=("-f", "--format"),
         choices=("text", "json", "jsonl", "md"),
     )
-    json: bool = knob(False, "same as --format json", variables=())
-    exit_zero: bool = knob(False, "exit 0 even if no answer is found")
-    no_rewrite: bool = knob(False, "do not rewrite follow-up questions", group="Method", once=True)
+    json: bool = option(False, "same as --format json", once=True)
+    exit_zero: bool = option(False, "exit 0 even if no answer is found")
+    no_rewrite: bool = option(False, "do not rewrite follow-up questions", group="Method", once=True)
 
 
 class ChatCommand(Options):

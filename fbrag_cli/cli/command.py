@@ -21,9 +21,20 @@ from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 from fbrag_cli.cli.argv import value_of
 from fbrag_cli.cli.completion import usable_models
 from fbrag_cli.cli.console import Console
-from fbrag_cli.cli.options import ARGUMENTS, CANCELLATION, GlobalOptions, Layer, Options, action, leaves, made, warn_of_unknown
+from fbrag_cli.cli.option import Option, effective, option, options_of
+from fbrag_cli.cli.options import (
+    ARGUMENTS,
+    CANCELLATION,
+    GlobalOptions,
+    Layer,
+    Options,
+    action,
+    leaves,
+    made,
+    warn_of_unknown,
+    warn_of_variables,
+)
 from fbrag_cli.errors import ExitCode, FbragError
-from fbrag_cli.settings import Setting, effective, knob, settings_of
 from fbrag_cli.text.printable import plural
 from fbrag_cli.text.suggest import suggestion
 from fbrag_cli.text.table import align_columns, columns_of, width_of
@@ -79,7 +90,7 @@ _NAME = re.compile(  # names of options and commands
 class _Flag(TyperOption):
     """The command-line option of a setting."""
 
-    def __init__(self, setting: Setting) -> None:
+    def __init__(self, setting: Option) -> None:
         self.setting = setting
         default = setting.shown_default
         super().__init__(
@@ -90,7 +101,7 @@ class _Flag(TyperOption):
             help=f"{setting.help} (default: {default})" if default else setting.help,
             metavar=setting.metavar,
             rich_help_panel=setting.group,
-            **{**setting.option, "autocompletion": partial(_offered, setting)},
+            **{**setting.typer, "autocompletion": partial(_offered, setting)},
         )
 
     def process_value(self, ctx: Any, value: Any) -> Any:
@@ -105,8 +116,8 @@ class _Flag(TyperOption):
 class _Argument(TyperArgument):
     """The argument of a command, or all of its arguments."""
 
-    def __init__(self, setting: Setting) -> None:
-        required = setting.option["required"]
+    def __init__(self, setting: Option) -> None:
+        required = setting.typer["required"]
         super().__init__(
             param_decls=[setting.name],
             type_descriptor=cast(Any, None),
@@ -123,9 +134,9 @@ class _Argument(TyperArgument):
         return list(value) if isinstance(value, tuple) else value
 
 
-def _offered(setting: Setting, ctx: Any, args: list[str], incomplete: str) -> list[str]:
+def _offered(setting: Option, ctx: Any, args: list[str], incomplete: str) -> list[str]:
     """Return the words that Tab offers for a value."""
-    words = usable_models if setting.metavar == "MODEL" else setting.option.get("autocompletion")
+    words = usable_models if setting.metavar == "MODEL" else setting.typer.get("autocompletion")
     if words is None:
         return [*setting.choices]
     from typer.main import get_param_completion
@@ -149,7 +160,7 @@ class _Helping:
     params: list[Any]
 
     def _add_help(self) -> None:
-        self.params += [_Flag(each) for each in settings_of(_HelpOptions).values()]
+        self.params += [_Flag(each) for each in options_of(_HelpOptions).values()]
 
     def format_help_text(self, ctx: Any, formatter: Any) -> None:
         """Write the text of the help. Text after a form feed is only shown by --help-all."""
@@ -200,13 +211,13 @@ class Command(_Helping, TyperCommand):
 
     def __init__(self, function: Callable[..., Any], *groups: type[Any], name: str, first: str = "") -> None:
         self.function, self.groups, self.first = function, groups, first
-        self.settings = {name: each for group in groups for leaf in leaves(group) for name, each in settings_of(leaf).items()}
+        self.settings = {name: each for group in groups for leaf in leaves(group) for name, each in options_of(leaf).items()}
         self.experts = {name: each for name, each in self.settings.items() if each.expert}
-        self.settings |= settings_of(GlobalOptions)
+        self.settings |= options_of(GlobalOptions)
         plain = [each for each in self.settings.values() if not each.expert]
         params: list[Any] = [_Argument(each) if each.group == ARGUMENTS else _Flag(each) for each in plain]
         if self.experts:
-            params.append(_Flag(settings_of(_SetOption)["set"]))
+            params.append(_Flag(options_of(_SetOption)["set"]))
         super().__init__(name, params=params, help=function.__doc__, add_help_option=False, rich_markup_mode=None)
         self._add_help()
 
@@ -223,9 +234,13 @@ class Command(_Helping, TyperCommand):
         of_variables = {name: effective(each, {}, os.environ) for name, each in self.settings.items()}
         environment = {name: each.value for name, each in of_variables.items() if each.origin != "default"}
         root.obj = GlobalOptions(environment, flags)
-        layers = (self._of_file(ctx.command_path.split()[1], environment, flags), environment, flags)
+        name = ctx.command_path.split()[1]
+        layers = (self._of_file(name, environment, flags), environment, flags)
         root.obj = GlobalOptions(*layers)
-        return self.function(root.obj.console(root.meta.get(CANCELLATION)), *(made(group, layers) for group in self.groups))
+        console = root.obj.console(root.meta.get(CANCELLATION))
+        if name in READERS:
+            warn_of_variables(console)
+        return self.function(console, *(made(group, layers) for group in self.groups))
 
     def _of_file(self, command: str, *layers: Layer) -> Layer:
         """Return the file's values for the settings of this command. Warn of settings that no command has."""
@@ -235,9 +250,9 @@ class Command(_Helping, TyperCommand):
         file = locate(options.config, os.environ)
         if file is None or not (file.named or os.path.exists(file.path)):
             return {}
-        known = self.settings if command in READERS else settings_of(GlobalOptions)
+        known = self.settings if command in READERS else options_of(GlobalOptions)
         try:
-            config = load(file, {name: each for name, each in known.items() if each.in_file})
+            config = load(file, {name: each for name, each in known.items() if not each.once})
         except FbragError:
             if command in _REPAIRING:
                 return {}
@@ -299,7 +314,7 @@ class Group(_Helping, TyperGroup):
     """A command with subcommands. Without one, it shows its help."""
 
     def __init__(self, name: str, help: str, options: type[Options] | None = None, **about: Any) -> None:
-        params = [_Flag(each) for each in settings_of(options).values()] if options else []
+        params = [_Flag(each) for each in options_of(options).values()] if options else []
         super().__init__(name=name, help=help, params=params, add_help_option=False, rich_markup_mode=None, **about)
         self._add_help()
 
@@ -368,11 +383,11 @@ def _list(ctx: Any, parameter: Any, given: list[str] | None) -> list[str] | None
 class _SetOption(Options):
     group = "Run"
 
-    set: list[str] = knob(
+    set: list[str] = option(
         (),
         "change another setting, e.g. recall=4 (repeatable; 'list' prints all)",
         flags=("-s", "--set"),
-        variables=(),
+        once=True,
         metavar="NAME=VALUE",
         is_eager=True,
         callback=_list,

@@ -9,9 +9,9 @@ from typing import Any
 from fbrag_cli.cli.command import Group
 from fbrag_cli.cli.completion import usable_models
 from fbrag_cli.cli.console import Console
+from fbrag_cli.cli.option import option
 from fbrag_cli.cli.options import Options, argument, find_key, known_keys, value_of, warn_of_unknown
 from fbrag_cli.errors import ExitCode, FbragError
-from fbrag_cli.settings import knob
 from fbrag_cli.storage.config_file import ConfigFile, load, locate, set_value, toml, unset_value
 from fbrag_cli.text.printable import dumps, printable
 
@@ -31,8 +31,8 @@ config = Group("config", HELP)
 class ShowOptions(Options):
     group = "Output"
 
-    origin: bool = knob(False, "also show where each value comes from", variables=())
-    json: bool = knob(False, "print JSON", variables=())
+    origin: bool = option(False, "also show where each value comes from", once=True)
+    json: bool = option(False, "print JSON", once=True)
 
 
 def _words(ctx: Any) -> list[str]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterable
 from typing import Any
 
 from fbrag_cli.cli.command import command
 from fbrag_cli.cli.console import Console
-from fbrag_cli.cli.options import Options, known_keys, value_of
+from fbrag_cli.cli.option import Option, effective, option
+from fbrag_cli.cli.options import Options, known_keys, unknown_variables, value_of
 from fbrag_cli.errors import ExitCode, FbragError
-from fbrag_cli.settings import knob
 from fbrag_cli.text.printable import dumps, one_line
 from fbrag_cli.text.table import columns_of
 from fbrag_cli.text.terminal import BOLD, ERROR, Styled
@@ -22,8 +23,8 @@ _MARGIN = "      "  # before the further lines of a finding, and its fix
 class DoctorOptions(Options):
     group = "Output"
 
-    json: bool = knob(False, "print JSON", variables=())
-    skip_gpu: bool = knob(False, "skip the GPU checks", group="Run")
+    json: bool = option(False, "print JSON", once=True)
+    skip_gpu: bool = option(False, "skip the GPU checks", group="Run")
 
 
 @command(DoctorOptions)
@@ -70,7 +71,8 @@ def _situation(console: Console, options: DoctorOptions) -> Any:
         environ=os.environ,
         config_file=file,
         keys=keys,
-        variables=known_variables(),
+        unread=unknown_variables(os.environ),
+        invalid=_invalid_variable(keys.values()),
         models_dir=models_dir(),
         large=value("large"),
         small=value("small"),
@@ -83,16 +85,14 @@ def _situation(console: Console, options: DoctorOptions) -> Any:
     )
 
 
-def known_variables() -> set[str]:
-    """Return the names of all variables FBRAG_* in use: those of all commands' options, and four others."""
-    from fbrag_cli.cli.main import Commands
-
-    found = {"FBRAG_CONFIG", "FBRAG_MODELS_DIR", "FBRAG_CACHE_DIR", "FBRAG_KEY"}
-    commands = [*Commands().commands.values()]
-    for each in commands:
-        commands += getattr(each, "commands", {}).values()
-        found.update(variable for setting in getattr(each, "settings", {}).values() for variable in setting.variables)
-    return found
+def _invalid_variable(keys: Iterable[Option]) -> FbragError | None:
+    """Return the error of the first variable with an invalid value."""
+    try:
+        for key in keys:
+            effective(key, {}, os.environ)
+    except FbragError as error:
+        return error
+    return None
 
 
 def _print(check: Any, *, colored: bool) -> None:

@@ -17,6 +17,7 @@ from fbrag_cli.cli.completion import method_list
 from fbrag_cli.cli.console import Console
 from fbrag_cli.cli.live import progress_line
 from fbrag_cli.cli.method_options import CHUNK_WORDS, RETRIEVER, ComparedOptions
+from fbrag_cli.cli.option import option
 from fbrag_cli.cli.options import Options, RunOptions, arguments, check_outputs
 from fbrag_cli.cli.session import open_session
 from fbrag_cli.cli.signals import limit_time
@@ -25,7 +26,6 @@ from fbrag_cli.installation import extra
 from fbrag_cli.methods.registry import DEFAULT, PLAIN, PRESETS, names
 from fbrag_cli.query import DEFAULT_RETRIEVER
 from fbrag_cli.session.settings import CacheSettings, ModelSettings
-from fbrag_cli.settings import knob
 from fbrag_cli.storage.files import files_of, not_writable, whole_file
 
 if TYPE_CHECKING:
@@ -45,12 +45,12 @@ class EvalOptions(Options):
     arguments: list[str] = arguments(
         "files of questions (JSON Lines, plain or gzip), or folders of them", "DATA...", required=True
     )
-    limit: int | None = knob(None, "use N rows of each file, drawn by --seed (default: all)", group="Data", minimum=1)
-    seed: int = knob(0, "random seed for the rows and the samples (default: 0)", group="Data", minimum=0, varies="")
-    method: list[str] = knob(
+    limit: int | None = option(None, "use N rows of each file, drawn by --seed (default: all)", group="Data", minimum=1)
+    seed: int = option(0, "random seed for the rows and the samples (default: 0)", group="Data", minimum=0, varies="")
+    method: list[str] = option(
         (DEFAULT,), f"{', '.join(names())}; {_LISTS}", metavar="NAMES", autocompletion=method_list, varies="", **_LISTED
     )
-    preset: list[str] = knob(
+    preset: list[str] = option(
         (PLAIN,),
         f"settings of 'fbrag ask --fast' and so on: {', '.join((PLAIN, *PRESETS))}; {_LISTS} (default: {PLAIN})",
         choices=(PLAIN, *PRESETS),
@@ -58,51 +58,51 @@ class EvalOptions(Options):
         varies="",
         **_LISTED,
     )
-    preset_fast: bool = knob(False, "same as --preset fast", flags=("--fast",), variables=())
-    preset_thorough: bool = knob(False, "same as --preset thorough", flags=("--thorough",), variables=())
-    retriever: list[str] = knob((DEFAULT_RETRIEVER,), RETRIEVER, metavar="NAMES", varies="", **_LISTED)
-    chunk_words: int | None = knob(None, CHUNK_WORDS, minimum=1)
-    retrieval_only: bool = knob(False, "measure retrieval only (no large model needed)", group="Run", variables=())
-    prompts: str | None = knob(
+    preset_fast: bool = option(False, "same as --preset fast", flags=("--fast",), once=True)
+    preset_thorough: bool = option(False, "same as --preset thorough", flags=("--thorough",), once=True)
+    retriever: list[str] = option((DEFAULT_RETRIEVER,), RETRIEVER, metavar="NAMES", varies="", **_LISTED)
+    chunk_words: int | None = option(None, CHUNK_WORDS, minimum=1)
+    retrieval_only: bool = option(False, "measure retrieval only (no large model needed)", group="Run", once=True)
+    prompts: str | None = option(
         None,
         "use a benchmark's prompts and limits from a JSON file, by dataset (FILE:NAME for one dataset)",
         group="Run",
         metavar="FILE",
     )
-    max_tokens: int | None = knob(
+    max_tokens: int | None = option(
         None, "limit the length of an answer, in tokens (default: from --prompts, else 64)", group="Run", minimum=1
     )
-    abstain: bool | None = knob(
+    abstain: bool | None = option(
         None,
         "check each answer, and measure abstention (default: for datasets with unanswerable questions)",
         flags=("--abstain/--no-abstain",),
         group="Run",
     )
-    output: str = knob(
+    output: str = option(
         "eval.jsonl", "write the rows to FILE as they arrive", flags=("-o", "--output"), group="Output", metavar="FILE"
     )
-    restart: bool = knob(False, "start over and overwrite the output file", group="Run", variables=())
-    baseline: str | None = knob(
+    restart: bool = option(False, "start over and overwrite the output file", group="Run", once=True)
+    baseline: str | None = option(
         None,
         "compare with this configuration, or with the rows in FILE (paired differences)",
         group="Output",
-        variables=(),
+        once=True,
         metavar="NAME|FILE",
     )
-    plots: str | None = knob(
-        None, "write figures of the rows to FOLDER (PNG and SVG)", group="Output", variables=(), metavar="FOLDER"
+    plots: str | None = option(
+        None, "write figures of the rows to FOLDER (PNG and SVG)", group="Output", once=True, metavar="FOLDER"
     )
-    fail_under: str | None = knob(
+    fail_under: str | None = option(
         None,
         "exit 1 if a mean is below this, e.g. f1=0.4,evidence_recall=0.8",
         group="Output",
-        variables=(),
+        once=True,
         metavar="NAME=X,…",
     )
-    format: Literal["text", "md", "json"] = knob(
+    format: Literal["text", "md", "json"] = option(
         "text", "report format", flags=("-f", "--format"), group="Output", ignored=("jsonl",)
     )
-    json: bool = knob(False, "same as --format json", group="Output", variables=())
+    json: bool = option(False, "same as --format json", group="Output", once=True)
 
     @property
     def form(self) -> str:

@@ -8,12 +8,12 @@ from typing import Literal, TextIO
 
 from fbrag_cli.cli.command import command
 from fbrag_cli.cli.console import Console
+from fbrag_cli.cli.option import option
 from fbrag_cli.cli.options import ExplainOptions, OutputOptions
 from fbrag_cli.cli.question import QuestionOptions, open_question, planned, read_question
 from fbrag_cli.errors import ExitCode, FbragError
 from fbrag_cli.session.memory import peak_memory_mb
 from fbrag_cli.session.session import Session
-from fbrag_cli.settings import knob
 from fbrag_cli.text.printable import dumps, plural
 from fbrag_cli.text.table import columns_of
 from fbrag_cli.trace import Trace
@@ -22,7 +22,7 @@ from fbrag_cli.trace import Trace
 class ExplainOutput(OutputOptions):
     group = "Output"
 
-    format: Literal["text", "json"] = knob("text", "text or json", flags=("-f", "--format"), ignored=("jsonl", "md"))
+    format: Literal["text", "json"] = option("text", "text or json", flags=("-f", "--format"), ignored=("jsonl", "md"))
 
 
 class ExplainCommand(QuestionOptions):

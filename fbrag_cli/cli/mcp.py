@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 from fbrag_cli.cli.command import command
 from fbrag_cli.cli.console import Console
+from fbrag_cli.cli.option import option
 from fbrag_cli.cli.options import Options
 from fbrag_cli.errors import ExitCode
 from fbrag_cli.installation import load
 from fbrag_cli.session.settings import CacheSettings, ModelSettings
-from fbrag_cli.settings import knob
 
 if TYPE_CHECKING:
     from fbrag_cli.serving.desk import Desk
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class McpOptions(Options):
     group = "Document"
 
-    allow: list[str] = knob(
+    allow: list[str] = option(
         (), "a folder whose files may be read; may be given several times (the working folder)", metavar="DIR"
     )
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, ClassVar
 
+from fbrag_cli.cli.option import Option, looking, option, options_of
 from fbrag_cli.cli.options import Layer, Options
 from fbrag_cli.methods.method import Method
 from fbrag_cli.methods.registry import DEFAULT, METHODS, all_settings, choose_method, chosen, find_method, names
 from fbrag_cli.query import DEFAULT_RETRIEVER
-from fbrag_cli.settings import Setting, knob, settings_of
 
 _NAMES = tuple(sorted(names(), key=lambda name: name != DEFAULT))  # the default first
 _OTHERS = ", ".join(f"{each.chunk_words} for {each.name}" for each in METHODS if each.chunk_words != Method.chunk_words)
@@ -24,21 +24,18 @@ class MethodOptions(Options):
 
     group = "Method"
 
-    method: str = knob(
+    method: str = option(
         DEFAULT,
         f"answering method (default: {DEFAULT}): {', '.join(each for each in _NAMES if each != DEFAULT)}",
         choices=_NAMES,
         metavar="NAME",
         varies="",
     )
-    fast: bool = knob(False, "draw no forward samples: the same as -k 0")
-    thorough: bool = knob(False, "read more, slower: the same as -k 5 --select 8 (on a GPU --select 20)")
-    chunk_words: int | None = knob(None, CHUNK_WORDS, minimum=1)
-    retriever: str = knob(DEFAULT_RETRIEVER, RETRIEVER, metavar="NAME", varies="")
-    prompts: str | None = knob(
-        None, "prompts from a JSON file (FILE:NAME if it has several sets)", metavar="FILE", expert=True, varies="ours"
-    )
-    borrowed: ClassVar[dict[str, Setting]] = all_settings()
+    fast: bool = option(False, "draw no forward samples: the same as -k 0")
+    thorough: bool = option(False, "read more, slower: the same as -k 5 --select 8 (on a GPU --select 20)")
+    chunk_words: int | None = option(None, CHUNK_WORDS, minimum=1)
+    retriever: str = option(DEFAULT_RETRIEVER, RETRIEVER, metavar="NAME", varies="")
+    borrowed: ClassVar[dict[str, Option]] = looking(all_settings(), "Method")
 
     def __init__(self, *layers: Layer) -> None:
         super().__init__(*layers)
@@ -57,7 +54,7 @@ class MethodOptions(Options):
 
 def _typed(name: str) -> str:
     """Return the option of a name, as a user types it."""
-    setting = settings_of(MethodOptions).get(name)
+    setting = options_of(MethodOptions).get(name)
     return setting.typed if setting else f"--{name}"
 
 
@@ -67,8 +64,8 @@ class ComparedOptions(Options):
     lists: values by name. given: the names that the command line has.
     """
 
-    borrowed: ClassVar[dict[str, Setting]] = {
-        name: replace(each, expert=True, separator=",") for name, each in all_settings().items() if each.compared
+    borrowed: ClassVar[dict[str, Option]] = {
+        name: replace(each, expert=True, separator=",") for name, each in MethodOptions.borrowed.items() if each.compared
     }
 
     def __init__(self, *layers: Layer) -> None:

@@ -12,6 +12,7 @@ from fbrag_cli.cli.command import Group
 from fbrag_cli.cli.completion import model_names, usable_models
 from fbrag_cli.cli.config import save_models
 from fbrag_cli.cli.console import Console
+from fbrag_cli.cli.option import option
 from fbrag_cli.cli.options import Options, argument, configured
 from fbrag_cli.errors import ExitCode, FbragError
 from fbrag_cli.generation.server.address import Address, is_local, is_server
@@ -21,7 +22,6 @@ from fbrag_cli.models.pull import plan, read_spec
 from fbrag_cli.models.pull import pull as pull_model
 from fbrag_cli.models.store import check, describe, files_of, installed, locate, remove, resolve, stored_path
 from fbrag_cli.render.model_list import advice_record, record, table
-from fbrag_cli.settings import knob
 from fbrag_cli.storage.paths import models_dir
 from fbrag_cli.text.printable import byte_size, dumps, printable
 
@@ -48,8 +48,8 @@ _names = partial(argument, autocompletion=model_names)
 class ListOptions(Options):
     group = "Output"
 
-    all: bool = knob(False, "include models to download, and whether they fit this machine", variables=())
-    json: bool = knob(False, "print JSON", variables=())
+    all: bool = option(False, "include models to download, and whether they fit this machine", once=True)
+    json: bool = option(False, "print JSON", once=True)
 
 
 class PullOptions(Options):
@@ -58,12 +58,12 @@ class PullOptions(Options):
     names: list[str] = _names(
         "names from 'list --all', hf:ORG/REPO/FILE, or a URL (default: the default pair)", "NAME", default=()
     )
-    role: Role | None = knob(
-        None, "small or large: print how to use the model in this role; without NAME, download the default for it", variables=()
+    role: Role | None = option(
+        None, "small or large: print how to use the model in this role; without NAME, download the default for it", once=True
     )
-    recommended: bool = knob(False, "download the pair that 'list --all' recommends for this machine", variables=())
-    sha256: str | None = knob(None, "the file's expected SHA-256 (required for a URL)", variables=(), metavar="HEX")
-    dry_run: bool = knob(False, "print URLs and sizes without downloading", variables=())
+    recommended: bool = option(False, "download the pair that 'list --all' recommends for this machine", once=True)
+    sha256: str | None = option(None, "the file's expected SHA-256 (required for a URL)", once=True, metavar="HEX")
+    dry_run: bool = option(False, "print URLs and sizes without downloading", once=True)
 
 
 class NameToUse(Options):

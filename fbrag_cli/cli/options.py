@@ -12,15 +12,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import MISSING, is_dataclass
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_type_hints
 
 from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.cli.console import ColorMode, Console
+from fbrag_cli.cli.option import LOOKS, Effective, Option, effective, option, options_of
 from fbrag_cli.errors import FbragError
-from fbrag_cli.settings import DURATION, Effective, Setting, effective, knob, seconds_of, settings_of
+from fbrag_cli.settings import DURATION, seconds_of
 from fbrag_cli.storage.files import on_disk
-from fbrag_cli.text.suggest import suggestion
+from fbrag_cli.text.suggest import closest, suggestion
 
 if TYPE_CHECKING:
     from fbrag_cli.session.settings import DocumentSettings
@@ -54,7 +56,7 @@ def made(group: type[Any], layers: Iterable[Layer]) -> Any:
 
 def _fields(group: type[Any], layers: Iterable[Layer]) -> Iterator[tuple[str, Any]]:
     values = {name: value for layer in layers for name, value in layer.items()}
-    for name, setting in settings_of(group).items():
+    for name, setting in options_of(group).items():
         value = values.get(name, setting.default)
         if setting.metavar in _PATHS or setting.group == ARGUMENTS:
             value = on_disk(value) if isinstance(value, str) else [*map(on_disk, value)] if value else value
@@ -76,7 +78,7 @@ def inner_groups(group: type[Any]) -> dict[str, type[Any]]:
 
 def leaves(group: type[Any]) -> Iterator[type[Any]]:
     """Yield the groups within a group that have settings, itself among them."""
-    if settings_of(group):
+    if options_of(group):
         yield group
     for each in inner_groups(group).values():
         yield from leaves(each)
@@ -87,24 +89,24 @@ def leaves(group: type[Any]) -> Iterator[type[Any]]:
 
 def arguments(help: str, metavar: str, *, required: bool = False) -> Any:
     """A field that is all arguments of the command line."""
-    return knob((), help, group=ARGUMENTS, metavar=metavar, variables=(), required=required)
+    return option((), help, group=ARGUMENTS, metavar=metavar, once=True, required=required)
 
 
 def output_file(help: str = "write to FILE instead of stdout (all or nothing)", **about: Any) -> Any:
     """The field of -o, by default stdout."""
-    return knob("-", help, flags=("-o", "--output"), metavar="FILE", once=True, varies="", **about)
+    return option("-", help, flags=("-o", "--output"), metavar="FILE", once=True, varies="", **about)
 
 
 def argument(help: str, metavar: str, *, default: Any = MISSING, autocompletion: Callable[..., list[str]]) -> Any:
     """A field that is an argument, required without a default. autocompletion: returns the words that it may be."""
     required = default is MISSING
     about: Any = {"required": required, "autocompletion": autocompletion}
-    return knob(None if required else default, help, group=ARGUMENTS, metavar=metavar, variables=(), **about)
+    return option(None if required else default, help, group=ARGUMENTS, metavar=metavar, once=True, **about)
 
 
 def action(help: str, callback: Callable[..., Any], *, default: bool | None = False, **about: Any) -> Any:
     """A field that is an option which is obeyed at once, and has no value for the command. callback: obeys it."""
-    return knob(default, help, variables=(), is_eager=True, expose_value=False, callback=callback, **about)
+    return option(default, help, once=True, is_eager=True, expose_value=False, callback=callback, **about)
 
 
 #: The group of what is not an option.
@@ -116,20 +118,25 @@ class GlobalOptions(Options):
 
     group = "Global"
 
-    quiet: int = knob(0, "print errors only (-qq: nothing)", flags=("-q", "--quiet"), variables=(), count=True, varies="")
-    verbose: int = knob(
+    quiet: int = option(0, "print errors only (-qq: nothing)", flags=("-q", "--quiet"), once=True, count=True, varies="")
+    verbose: int = option(
         0,
         "print decisions and timings (-vv: also llama.cpp's log)",
         flags=("-v", "--verbose"),
-        variables=(),
+        once=True,
         count=True,
         varies="",
     )
-    color: ColorMode = knob("auto", "when to use color (default: auto, which respects NO_COLOR and FORCE_COLOR)", varies="")
-    no_progress: bool = knob(False, "print plain status lines, without progress bars and preview")
-    offline: bool = knob(False, "never use the network", variables=("FBRAG_OFFLINE", "HF_HUB_OFFLINE"))
-    yes: bool = knob(False, "answer yes to all prompts, including model downloads", flags=("-y", "--yes"), once=True)
-    config: str | None = knob(None, "use this configuration file ('none': use none)", variables=(), metavar="FILE")
+    color: ColorMode = option(
+        "auto",
+        "when to use color (default: auto, which respects NO_COLOR and FORCE_COLOR)",
+        varies="",
+        variables=("FBRAG_COLOR",),
+    )
+    no_progress: bool = option(False, "print plain status lines, without progress bars and preview")
+    offline: bool = option(False, "never use the network", variables=("FBRAG_OFFLINE", "HF_HUB_OFFLINE"))
+    yes: bool = option(False, "answer yes to all prompts, including model downloads", flags=("-y", "--yes"), once=True)
+    config: str | None = option(None, "use this configuration file ('none': use none)", once=True, metavar="FILE")
 
     def console(self, cancellation: Cancellation | None = None) -> Console:
         return Console(
@@ -146,7 +153,7 @@ class GlobalOptions(Options):
 class PasswordOptions(Options):
     group = "Document"
 
-    password_file: str | None = knob(None, "file with the password of a PDF ('-' for stdin)", metavar="FILE", once=True)
+    password_file: str | None = option(None, "file with the password of a PDF ('-' for stdin)", metavar="FILE", once=True)
 
 
 class DocumentOptions(PasswordOptions):
@@ -162,18 +169,18 @@ FORMATS = ("text", "json", "jsonl", "md")
 class OutputOptions(Options):
     group = "Output"
 
-    format: Literal["text", "json", "jsonl", "md"] = knob(
+    format: Literal["text", "json", "jsonl", "md"] = option(
         "text", "output format: text, json, jsonl (streaming events), or md (Markdown)", flags=("-f", "--format")
     )
-    json: bool = knob(False, "same as --format json", variables=())
+    json: bool = option(False, "same as --format json", once=True)
     output: str = output_file()
-    html: str | None = knob(None, "also write an HTML page with the sources highlighted", variables=(), metavar="FILE")
-    open: bool = knob(
+    html: str | None = option(None, "also write an HTML page with the sources highlighted", once=True, metavar="FILE")
+    open: bool = option(
         False,
         "open that page in your browser (without --html: a private temporary file)",
-        variables=(),
+        once=True,
     )
-    exit_zero: bool = knob(False, "exit 0 even if no answer is found")
+    exit_zero: bool = option(False, "exit 0 even if no answer is found")
 
     @property
     def form(self) -> str:
@@ -183,11 +190,11 @@ class OutputOptions(Options):
 class AnswerOptions(Options):
     group = "Output"
 
-    answer_only: bool = knob(False, "print only the answer", flags=("-a", "--answer-only"))
-    sources: Literal["cited", "all", "none"] = knob(
+    answer_only: bool = option(False, "print only the answer", flags=("-a", "--answer-only"))
+    sources: Literal["cited", "all", "none"] = option(
         "cited", "sources to print: cited (and the locations of the others), all, or none"
     )
-    context: str = knob(
+    context: str = option(
         "0",
         "lines to print before and after each sentence (all: the whole chunk)",
         flags=("-C", "--context"),
@@ -216,7 +223,7 @@ def _limit(text: str) -> float:
 class RunOptions(Options):
     group = "Run"
 
-    timeout: str | None = knob(
+    timeout: str | None = option(
         None, "give up after TIME, such as 90s or 15m (exit code 5)", metavar="TIME", form=_limit, accepts=_LIMIT
     )
 
@@ -229,7 +236,7 @@ class RunOptions(Options):
 class JobsOptions(Options):
     group = "Run"
 
-    jobs: str = knob(
+    jobs: str = option(
         "auto",
         "questions to run at once; above 1, answers may differ by rounding (default: auto, 1 on a CPU)",
         flags=("-j", "--jobs"),
@@ -248,76 +255,78 @@ class JobsOptions(Options):
 class QuestionRunOptions(RunOptions):
     group = "Run"
 
-    dry_run: bool = knob(False, "show what would be done, without running a model", variables=())
+    dry_run: bool = option(False, "show what would be done, without running a model", once=True)
 
 
 class ExplainOptions(Options):
     group = "Explain"
 
-    rows: int = knob(20, "rows to print", flags=("-n", "--rows"), minimum=1)
-    all: bool = knob(False, "print all rows", variables=())
-    sort: Literal["score", "position"] = knob("score", "order of the rows")
-    show_samples: bool = knob(False, "print the forward samples and the chunk that each one matches best")
-    find: str | None = knob(
-        None, "find the chunk that contains TEXT, and show why it was or was not selected", variables=(), metavar="TEXT"
+    rows: int = option(20, "rows to print", flags=("-n", "--rows"), minimum=1)
+    all: bool = option(False, "print all rows", once=True)
+    sort: Literal["score", "position"] = option("score", "order of the rows")
+    show_samples: bool = option(False, "print the forward samples and the chunk that each one matches best")
+    find: str | None = option(
+        None, "find the chunk that contains TEXT, and show why it was or was not selected", once=True, metavar="TEXT"
     )
-    chunk: int | None = knob(None, "print chunk N in full, with its matching terms", variables=(), minimum=1)
-    map: bool | None = knob(None, "draw a map of scores across the document (default: on a terminal)", flags=("--map/--no-map",))
-    show_prompt: bool = knob(False, "print the exact prompts of both models", variables=())
+    chunk: int | None = option(None, "print chunk N in full, with its matching terms", once=True, minimum=1)
+    map: bool | None = option(
+        None, "draw a map of scores across the document (default: on a terminal)", flags=("--map/--no-map",)
+    )
+    show_prompt: bool = option(False, "print the exact prompts of both models", once=True)
 
 
 class BatchOptions(JobsOptions):
     group = "Jobs"
 
     documents: list[str] = arguments("files, or folders of which each file is a document", "DOC...")
-    questions: str | None = knob(
+    questions: str | None = option(
         None,
         "questions: text (one per line), CSV, or JSON Lines; '-' for stdin",
         flags=("-Q", "--questions"),
-        variables=(),
+        once=True,
         metavar="FILE",
     )
-    pairs: str | None = knob(
+    pairs: str | None = option(
         None,
         "pairs of document and question: CSV or JSON Lines (optional: id, answers)",
-        variables=(),
+        once=True,
         metavar="FILE",
     )
-    merge: bool = knob(False, "search all DOCs as one: one row per question", variables=())
-    n_rows: int | None = knob(None, "run only the first N rows", flags=("--limit",), variables=(), minimum=1)
-    shard: str | None = knob(None, "run only part I of N, to split the work between machines", variables=(), metavar="I/N")
+    merge: bool = option(False, "search all DOCs as one: one row per question", once=True)
+    n_rows: int | None = option(None, "run only the first N rows", flags=("--limit",), once=True, minimum=1)
+    shard: str | None = option(None, "run only part I of N, to split the work between machines", once=True, metavar="I/N")
     output: str = output_file(
         "write rows to FILE as they arrive: JSON Lines, or CSV if it ends in .csv (default: stdout)", group="Output"
     )
-    html: str | None = knob(
+    html: str | None = option(
         None,
         "also write an HTML table of documents and questions, with the supporting sentences",
         group="Output",
-        variables=(),
+        once=True,
         metavar="FILE",
     )
-    wide: str | None = knob(
+    wide: str | None = option(
         None,
         "also write a CSV with one row per document and one column per question",
         group="Output",
-        variables=(),
+        once=True,
         metavar="FILE",
     )
-    resume: bool = knob(
+    resume: bool = option(
         True,
         "resume an earlier run, or start over (default: resume)",
         flags=("--resume/--restart",),
         group="Run",
-        variables=(),
+        once=True,
         varies="",
     )
-    retry_errors: bool = knob(False, "run failed rows again", group="Run", variables=())
-    max_errors: int | None = knob(None, "stop after N failed rows (default: no limit)", group="Run", minimum=1)
-    fail_fast: bool = knob(False, "stop at the first failed row", group="Run")
-    engine: Literal["local", "ray"] = knob(
+    retry_errors: bool = option(False, "run failed rows again", group="Run", once=True)
+    max_errors: int | None = option(None, "stop after N failed rows (default: no limit)", group="Run", minimum=1)
+    fail_fast: bool = option(False, "stop at the first failed row", group="Run")
+    engine: Literal["local", "ray"] = option(
         "local", "where to run: local, or ray (a Ray cluster) (default: local)", group="Cluster", varies=""
     )
-    address: str | None = knob(
+    address: str | None = option(
         None,
         "a running Ray cluster: auto, or host:port (default: start one on this machine)",
         group="Cluster",
@@ -356,20 +365,20 @@ class ListenOptions(JobsOptions, RunOptions):
     group = "Listen"
 
     documents: list[str] = arguments("documents and folders to serve", "DOC...")
-    host: str | None = knob(None, "address to listen on (default: 127.0.0.1)", variables=(), metavar="ADDRESS")
-    port: int | None = knob(
+    host: str | None = option(None, "address to listen on (default: 127.0.0.1)", once=True, metavar="ADDRESS")
+    port: int | None = option(
         None,
         f"port to listen on; 0 for any free one (default: {PORT}, else any free one)",
-        variables=(),
+        once=True,
         minimum=0,
         maximum=65535,
     )
-    token_file: str | None = knob(None, "file with the token that clients send (default: your own, made once)", metavar="FILE")
-    origin: list[str] = knob((), "allow web pages of this site, such as https://chat.example (repeatable)", metavar="URL")
-    allow: list[str] = knob(
+    token_file: str | None = option(None, "file with the token that clients send (default: your own, made once)", metavar="FILE")
+    origin: list[str] = option((), "allow web pages of this site, such as https://chat.example (repeatable)", metavar="URL")
+    allow: list[str] = option(
         (), "let clients read files in DIR (repeatable; default: only the served documents)", group="Document", metavar="DIR"
     )
-    timeout: str | None = knob(
+    timeout: str | None = option(
         None,
         "stop a question after TIME, such as 90s or 15m, waiting included (default: no limit)",
         group="Run",
@@ -377,7 +386,7 @@ class ListenOptions(JobsOptions, RunOptions):
         form=_limit,
         accepts=_LIMIT,
     )
-    idle: str = knob(
+    idle: str = option(
         "15m",
         "free models after this long without a question: 90s, 15m, 1h, or never",
         group="Run",
@@ -385,7 +394,7 @@ class ListenOptions(JobsOptions, RunOptions):
         form=_idle,
         accepts=f"{DURATION}, or never",
     )
-    jobs: str = knob(
+    jobs: str = option(
         "auto",
         "questions to answer at once; above 1, answers may differ by rounding (default: auto, 1)",
         group="Run",
@@ -395,7 +404,7 @@ class ListenOptions(JobsOptions, RunOptions):
         maximum=64,
         varies="",
     )
-    print_ready: bool = knob(False, "print a JSON line on stdout when ready", group="Output", variables=())
+    print_ready: bool = option(False, "print a JSON line on stdout when ready", group="Output", once=True)
 
     @property
     def idle_seconds(self) -> float | None:
@@ -418,7 +427,7 @@ class ListenOptions(JobsOptions, RunOptions):
 _FIRST = 5  # unknown keys that are named; each is compared with all that are known
 
 
-def known_keys(*, of_methods: bool = True) -> dict[str, Setting]:
+def known_keys(*, of_methods: bool = True) -> dict[str, Option]:
     """Return the settings that the configuration file may have, by name. of_methods: whether those of the methods, which takes
     time to load, are among them."""
     from fbrag_cli.session.settings import CacheSettings, DocumentSettings, ModelSettings
@@ -429,15 +438,21 @@ def known_keys(*, of_methods: bool = True) -> dict[str, Setting]:
         from fbrag_cli.cli.method_options import MethodOptions
 
         groups.append(MethodOptions)
-    return {name: each for group in groups for name, each in settings_of(group).items() if each.in_file}
+    return {name: each for group in groups for name, each in options_of(group).items() if not each.once}
 
 
-def find_key(name: str) -> Setting:
+def find_key(name: str) -> Option:
     """Return the key with this name, which may be spelled with hyphens. Raises FbragError `config`."""
     keys, name = known_keys(of_methods=False), name.replace("-", "_")
     if name not in keys and name not in (keys := known_keys()):
         raise FbragError("config", f"unknown setting {name}", suggestion(name, keys, "fbrag config show"))
     return keys[name]
+
+
+def warn_of_variables(console: Console) -> None:
+    """Warn of the first variables FBRAG_* that are not read, a line each."""
+    for name, hint in [*unknown_variables(os.environ).items()][:_FIRST]:
+        console.warning(f"unknown variable {name}; {hint}")
 
 
 def warn_of_unknown(file: ConfigFile, config: Config, console: Console) -> None:
@@ -448,7 +463,30 @@ def warn_of_unknown(file: ConfigFile, config: Config, console: Console) -> None:
             console.warning(f"{file.path}: unknown setting {name}; {suggestion(name, keys, 'fbrag config show lists them')}")
 
 
-def value_of(setting: Setting, config: Config, environ: Mapping[str, str]) -> Effective:
+#: Variables that no option has.
+_OTHER_VARIABLES = ("FBRAG_CONFIG", "FBRAG_MODELS_DIR", "FBRAG_CACHE_DIR", "FBRAG_KEY")
+
+
+def variables() -> list[str]:
+    """Return the names of all environment variables that fbrag reads, those of other programs apart."""
+    of_records = (about for looks in LOOKS.values() for about in looks.of.values())
+    of_options = (each.variables for each in options_of(GlobalOptions).values())
+    found = [*_OTHER_VARIABLES, *chain(*of_options, *(about.get("variables", ()) for about in of_records))]
+    return sorted(each for each in found if each.startswith("FBRAG_"))
+
+
+def unknown_variables(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables FBRAG_* that fbrag does not read, each with what to do."""
+    known = [each.removeprefix("FBRAG_") for each in variables()]  # a common prefix does not make names similar
+    unread = [name.removeprefix("FBRAG_") for name in environ if name.startswith("FBRAG_")]
+    return {
+        f"FBRAG_{name}": f"did you mean FBRAG_{near}?" if (near := closest(name, known)) else f"unset FBRAG_{name}"
+        for name in unread
+        if name not in known
+    }
+
+
+def value_of(setting: Option, config: Config, environ: Mapping[str, str]) -> Effective:
     """Return the value of a setting that counts without flags. The default pair of models is the catalog's."""
     found = effective(setting, config.values, environ)
     if found.value is None and setting.name in ("large", "small"):

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 from fbrag_cli.cli.command import command
 from fbrag_cli.cli.console import Console
+from fbrag_cli.cli.option import option
 from fbrag_cli.cli.options import PORT, ListenOptions, Options, PasswordOptions
 from fbrag_cli.cli.session import open_session
 from fbrag_cli.cli.signals import Terminated
@@ -22,7 +23,6 @@ from fbrag_cli.errors import ExitCode, FbragError
 from fbrag_cli.installation import load
 from fbrag_cli.methods.registry import DEFAULT, find_method
 from fbrag_cli.session.settings import CacheSettings, DocumentSettings, ModelSettings
-from fbrag_cli.settings import knob
 from fbrag_cli.text.printable import byte_size, counted_names, dumps, one_line
 
 if TYPE_CHECKING:
@@ -36,8 +36,8 @@ _POLL_SECONDS = 0.05
 class ServeOptions(ListenOptions):
     group = "Output"
 
-    open: bool = knob(False, "open the page in the browser, as fbrag ui does", variables=())
-    json: bool = knob(False, "of serve status: one JSON object", variables=())
+    open: bool = option(False, "open the page in the browser, as fbrag ui does", once=True)
+    json: bool = option(False, "of serve status: one JSON object", once=True)
 
 
 class ServerSettings(Options):

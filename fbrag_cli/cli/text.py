@@ -5,6 +5,7 @@ from __future__ import annotations
 from fbrag_cli.cli.command import command
 from fbrag_cli.cli.console import Console
 from fbrag_cli.cli.live import progress_line
+from fbrag_cli.cli.option import option
 from fbrag_cli.cli.options import Options, PasswordOptions, RunOptions, arguments, check_outputs, files_of, output_file
 from fbrag_cli.cli.session import open_session
 from fbrag_cli.cli.signals import limit_time
@@ -12,7 +13,6 @@ from fbrag_cli.cli.streams import open_output, open_stdin, read_password
 from fbrag_cli.cli.usage import check_no_address, check_stdin
 from fbrag_cli.errors import ExitCode, FbragError
 from fbrag_cli.session.settings import CacheSettings, DocumentSettings, ModelSettings
-from fbrag_cli.settings import knob
 from fbrag_cli.text.printable import one_line, printable
 from fbrag_cli.text.table import columns_of
 
@@ -21,7 +21,7 @@ class TextOptions(PasswordOptions):
     group = "Document"
 
     arguments: list[str] = arguments("files or folders to print ('-' for stdin)", "DOC...", required=True)
-    plain: bool = knob(False, "print the text alone, without line and page numbers; offsets in JSON count its characters")
+    plain: bool = option(False, "print the text alone, without line and page numbers; offsets in JSON count its characters")
     output: str = output_file(group="Output")
 
 

@@ -10,12 +10,12 @@ from typing import Any
 from fbrag_cli.cli.command import Group
 from fbrag_cli.cli.console import Console
 from fbrag_cli.cli.live import progress_line
+from fbrag_cli.cli.option import option
 from fbrag_cli.cli.options import JobsOptions, Options, RunOptions, arguments
 from fbrag_cli.cli.session import open_session
 from fbrag_cli.cli.signals import limit_time
 from fbrag_cli.progress import Listener
 from fbrag_cli.session.settings import CacheSettings, ModelSettings
-from fbrag_cli.settings import knob
 from fbrag_cli.storage.files import not_writable
 from fbrag_cli.training.registry import TRAININGS
 from fbrag_cli.training.training import Training
@@ -38,7 +38,7 @@ class TrainingOptions(Options):
     group = "Training"
 
     arguments: list[str] = arguments("questions with answers and passages (JSON Lines)", "DATA...")
-    restart: bool = knob(False, "start over", variables=())
+    restart: bool = option(False, "start over", once=True)
 
 
 def _add(training: type[Training]) -> None:

@@ -10,7 +10,7 @@ import platform
 import re
 import shutil
 import sys
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -23,12 +23,12 @@ from fbrag_cli.generation.server.address import Address, is_local, is_server, se
 from fbrag_cli.installation import requirement
 from fbrag_cli.models.catalog import load_catalog
 from fbrag_cli.models.store import ModelFile, locate, resolve
-from fbrag_cli.settings import Setting, effective
+from fbrag_cli.settings import Setting
 from fbrag_cli.storage.cache import Cache
 from fbrag_cli.storage.config_file import ConfigFile, load
 from fbrag_cli.storage.paths import cache_dir, is_nowhere
 from fbrag_cli.text.printable import byte_size
-from fbrag_cli.text.suggest import closest, suggestion
+from fbrag_cli.text.suggest import suggestion
 
 Status = Literal["ok", "warn", "fail"]
 
@@ -60,15 +60,16 @@ class Check:
 class DoctorInput:
     """The inputs of the checks.
 
-    large, small, gpu, threads, key_file: the values that `ask` uses without flags. variables: names of the environment variables
-    that fbrag reads. cache_limit: in bytes. offline: whether the network must not be used. probe_gpu: whether a check may use the
-    GPU driver.
+    large, small, gpu, threads, key_file: the values that `ask` uses without flags. unread: the environment variables FBRAG_* that
+    fbrag does not read, each with what to do. invalid: the error of one that it reads. cache_limit: in bytes. offline: whether
+    the network must not be used. probe_gpu: whether a check may use the GPU driver.
     """
 
     environ: Mapping[str, str]
     config_file: ConfigFile | None
     keys: Mapping[str, Setting]
-    variables: Collection[str]
+    unread: Mapping[str, str]
+    invalid: FbragError | None
     models_dir: Path
     large: str
     small: str
@@ -334,14 +335,9 @@ def environment(situation: DoctorInput) -> Check:
     secret."""
     environ = situation.environ
     finding = " ".join(sorted(filter(_SHOWN.fullmatch, environ))) or "no variables set"
-    try:
-        for key in situation.keys.values():
-            effective(key, {}, environ)
-    except FbragError as error:
+    if error := situation.invalid:
         return Check("environment", "fail", f"{error.message}. Set: {finding}", error.hint)
-    if unread := [name for name in environ if name.startswith("FBRAG_") and name not in situation.variables]:
-        known = [each.removeprefix("FBRAG_") for each in situation.variables]  # a common prefix does not make names similar
-        near = {name: closest(name.removeprefix("FBRAG_"), known) for name in unread}
-        fix = "; ".join(f"did you mean FBRAG_{meant}?" if meant else f"unset {name}" for name, meant in near.items())
-        return Check("environment", "warn", f"unknown variable: {', '.join(unread)}. Set: {finding}", fix)
+    if unread := situation.unread:
+        found = f"unknown variable: {', '.join(unread)}. Set: {finding}"
+        return Check("environment", "warn", found, "; ".join(unread.values()))
     return Check("environment", "ok", finding)

@@ -35,10 +35,10 @@ _FIELDS = ("context", "input", "all_classes")
 
 @dataclass(frozen=True, slots=True)
 class Templates:
-    """Prompts in place of ours, None for ours: texts with `{context}`, and `{input}` for the question. The choices of a question
-    stand with it, a line each: `{all_classes}`, and a line break before it, are left out. `{{` is a brace.
+    """Prompts instead of ours, None for ours: texts with `{context}`, and `{input}` for the question. The choices follow the
+    question, a line each: `{all_classes}`, and a line break before it, are left out. `{{` is a brace.
 
-    Raises ValueError for a template without a context, with other fields, or with a brace that stands alone.
+    Raises ValueError for a template without a context, with other fields, or with a single brace.
     """
 
     answer: str | None = None

@@ -1,7 +1,7 @@
 """`Method`: a system of the papers as one frozen record. Its fields are the settings that it reads.
 
-A method is added in one file, and one line in `registry`. Its fields make the options of the command line, the labels of tables,
-the keys of rows and the JSON.
+A method is added in one file, and one line in `registry`. Its fields are what --set takes, the labels of tables, the keys of rows
+and the JSON.
 
 Below it are the calls of a model that methods share: `ask` the large model, `draw_forward_samples` before chunks are selected.
 """
@@ -118,11 +118,9 @@ class Method(ABC):
     table_keys: ClassVar[tuple[str, ...]] = ()
     own_prompt: ClassVar[bool] = False
 
-    max_tokens: int = knob(512, "length limit of the answer", minimum=1, varies="512, or of prompts", compared=False, metavar="N")
-    seed: int = knob(0, "random seed: same seed, input, and machine give the same answer", minimum=0, compared=False, metavar="N")
-    instructions: str | None = knob(
-        None, "how to phrase the answer: 'in one sentence' (@FILE reads it)", compared=False, metavar="TEXT"
-    )
+    max_tokens: int = knob(512, "length limit of the answer", minimum=1, compared=False)
+    seed: int = knob(0, "random seed: same seed, input, and machine give the same answer", minimum=0, compared=False)
+    instructions: str | None = knob(None, "how to phrase the answer: 'in one sentence' (@FILE reads it)", compared=False)
     allow_unsupported: bool = knob(False, "always print an answer, even an unsupported one", compared=False)
 
     def __post_init__(self) -> None:

@@ -219,7 +219,7 @@ def ranked(
 class ChunkMethod(Method):
     """A method that selects a number of chunks. doubled: how often the user asked to read twice as much."""
 
-    select: int | None = knob(UNLESS_GIVEN, SELECT, on_gpu=10, minimum=1, metavar="N")
+    select: int | None = knob(UNLESS_GIVEN, SELECT, on_gpu=10, minimum=1)
     doubled: int = 0
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Literal
 
 from fbrag_cli.progress import Event, Progress, silent
 from fbrag_cli.settings import knob
@@ -17,47 +17,31 @@ class ModelSettings:
     """large, small: names, paths or URLs of servers, None for the default pair. key_file: file with the API key of the
     servers."""
 
-    group: ClassVar[str] = "Models"
-
     large: str | None = knob(
         None,
         "model for the answer: a name from 'fbrag models list', a GGUF file, a server (http://host:port/v1#model), or "
         "'local', a model server on this machine",
-        flags=("-m", "--large", "--model"),
-        metavar="MODEL",
     )
-    small: str | None = knob(None, "model for the forward samples (same forms as --large)", metavar="MODEL")
-    key_file: str | None = knob(None, "file with the API key for the model server", varies="FBRAG_KEY", metavar="FILE")
+    small: str | None = knob(None, "model for the forward samples (same forms as --large)")
+    key_file: str | None = knob(None, "file with the API key for the model server", path="FILE")
     gpu: Literal["auto", "off", "require"] = knob("auto", "use the GPU: auto, off, or require (fail unless all layers fit)")
-    gpu_layers: str = knob(
-        "auto", "layers of the large model on the GPU: auto, all, or a number", words=("auto", "all"), expert=True
-    )
-    device: str | None = knob(
-        None, "GPUs to use, as named by 'fbrag doctor': CUDA0,CUDA1", varies="all", expert=True, metavar="NAMES"
-    )
-    tensor_split: str | None = knob(
-        None, "how to split the large model across GPUs: 3,1", varies="by free memory", expert=True, metavar="X,Y,…"
-    )
-    threads: int | None = knob(
-        None, "CPU threads", varies="the physical cores", flags=("-t", "--threads"), minimum=1, maximum=512
-    )
-    ctx: int | None = knob(None, "limit the context, in tokens", varies="the model's", minimum=256, expert=True)
+    gpu_layers: str = knob("auto", "layers of the large model on the GPU: auto, all, or a number", words=("auto", "all"))
+    device: str | None = knob(None, "GPUs to use, as named by 'fbrag doctor': CUDA0,CUDA1")
+    tensor_split: str | None = knob(None, "how to split the large model across GPUs: 3,1")
+    threads: int | None = knob(None, "CPU threads", minimum=1, maximum=512)
+    ctx: int | None = knob(None, "limit the context, in tokens", minimum=256)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentSettings:
     """Which files to read, and how."""
 
-    group: ClassVar[str] = "Document"
-
-    pages: str | None = knob(None, "read only these PDF pages, e.g. 3-9,12 or 3-", varies="all", metavar="PAGES", once=True)
-    encoding: str | None = knob(None, "encoding of text files", varies="detected", metavar="NAME")
-    lang: str | None = knob(None, "language of the documents: de, german", varies="detected", metavar="NAME")
+    pages: str | None = knob(None, "read only these PDF pages, e.g. 3-9,12 or 3-")
+    encoding: str | None = knob(None, "encoding of text files")
+    lang: str | None = knob(None, "language of the documents: de, german")
     markup: bool = knob(False, "also read comments, tracked deletions, hidden and struck-out text")
-    include: list[str] = knob(
-        (), "read only files in folders that match GLOB", varies="all known types", metavar="GLOB", once=True
-    )
-    exclude: list[str] = knob((), "skip files and folders that match GLOB", metavar="GLOB", once=True)
+    include: list[str] = knob((), "read only files in folders that match GLOB")
+    exclude: list[str] = knob((), "skip files and folders that match GLOB")
     strict: bool = knob(False, "fail if any file cannot be read")
 
 
@@ -65,13 +49,9 @@ class DocumentSettings:
 class CacheSettings:
     """What to cache, and what to take from the cache. cache_limit: GB (10^9 bytes)."""
 
-    group: ClassVar[str] = "Run"
-
     no_cache: bool = knob(False, "don't read or write the cache")
-    refresh: bool = knob(False, "ignore cached texts and answers: read and ask again", once=True)
-    cache_limit: float = knob(
-        5.0, "limit the size of the cache, in GB", varies="5", minimum=0, maximum=1e9, expert=True, metavar="GB"
-    )
+    refresh: bool = knob(False, "ignore cached texts and answers: read and ask again")
+    cache_limit: float = knob(5.0, "limit the size of the cache, in GB", minimum=0, maximum=1e9)
 
     def opened(self, *, private: bool = False, progress: Progress = silent) -> Cache:
         """Return the user's cache. With `no_cache`, for private documents, or if its folder cannot be used, return a cache that

@@ -4,25 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from fbrag_cli.errors import FbragError
 from fbrag_cli.installation import extra
-from fbrag_cli.settings import knob
 
 if TYPE_CHECKING:
     from fbrag_cli.training.rows import Material
     from fbrag_cli.training.stages import Work
-
-
-def option(default: Any, help: str, **about: Any) -> Any:
-    """Declare a field that is an option of one training, without an environment variable. about: fields of `Setting`."""
-    return knob(default, help, group="Training", variables=(), **about)
-
-
-def folder(default: str) -> Any:
-    """Declare the field that names the output folder."""
-    return knob(default, "output folder", flags=("-o", "--output"), group="Output", metavar="FOLDER")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -168,7 +168,7 @@ def test_a_start_file_that_cannot_be_written_is_an_error(fbrag: Run, tmp_path: P
     ],
 )
 def test_nothing_is_printed_whatever_goes_wrong(fbrag: Run, broken: dict[str, str]) -> None:
-    done = fbrag(env={"_FBRAG_COMPLETE": "complete_bash", **broken, "FBRAG_NONSENSE": "1", "FBRAG_SAMPLES": "many"})
+    done = fbrag(env={"_FBRAG_COMPLETE": "complete_bash", **broken, "FBRAG_NONSENSE": "1", "FBRAG_THREADS": "many"})
     assert (done.stdout.strip(), done.stderr) == ("", "")
 
 

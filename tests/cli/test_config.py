@@ -92,17 +92,16 @@ def test_another_file(fbrag: Run, config: Path, tmp_path: Path) -> None:
 
 
 def test_flags_go_before_variables_before_the_file_before_defaults(fbrag: Run, book: Path) -> None:
-    def samples(*flags: str, **env: str) -> str:
-        done = fbrag("ask", book, "Who?", "--dry-run", "--gpu", "off", *flags, env=env)
-        assert done.stderr == ""
-        return done.stdout.partition(" forward samples")[0].rpartition(" ")[2]
+    def gpu(*flags: str, **env: str) -> str:
+        done = fbrag("ask", book, "Who?", "--dry-run", *flags, env=env)
+        return done.stderr.splitlines()[0].partition(", expected")[0].rpartition(" is ")[2]
 
-    assert samples() == "3"
-    fbrag("config", "set", "samples", "7")
-    assert samples() == "7"
-    assert samples(FBRAG_SAMPLES="9") == "9"
-    assert samples("--samples", "10", FBRAG_SAMPLES="9") == "10"
-    assert samples("--config", "none") == "3"
+    fbrag("config", "set", "gpu", "off")
+    assert fbrag("config", "get", "gpu").stdout == "off\n"
+    assert fbrag("config", "get", "gpu", env={"FBRAG_GPU": "require"}).stdout == "require\n"
+    assert gpu(FBRAG_GPU="nine") == '"nine"'
+    assert gpu("--gpu", "ten", FBRAG_GPU="nine") == '"ten"'
+    assert fbrag("config", "get", "gpu", "--config", "none").stdout == "auto\n"
 
 
 def test_global_options_of_the_file_yield_to_flags(fbrag: Run) -> None:

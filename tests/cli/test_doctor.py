@@ -13,8 +13,7 @@ from typing import Any
 
 import pytest
 
-from fbrag_cli.cli.doctor import known_variables
-from fbrag_cli.cli.options import known_keys
+from fbrag_cli.cli.options import known_keys, unknown_variables
 from fbrag_cli.doctor import checks, probe
 from fbrag_cli.doctor.checks import Check, DoctorInput
 from fbrag_cli.models.store import ModelFile
@@ -31,7 +30,8 @@ def situation(tmp_path: Path) -> DoctorInput:
         environ={"PATH": os.environ["PATH"]},
         config_file=ConfigFile(tmp_path / "config.toml", named=False),
         keys=known_keys(),
-        variables=known_variables(),
+        unread={},
+        invalid=None,
         models_dir=tmp_path / "models",
         large="smollm2-135m",
         small="smollm2-135m",
@@ -78,7 +78,7 @@ def test_broken_things_are_findings_and_exit_1(fbrag: Run, smollm2: Path, tmp_pa
     cut.write_bytes(smollm2.read_bytes()[:1_000_000])
     config = tmp_path / "broken.toml"
     config.write_text("gpu = \n")
-    env = {"FBRAG_SMALL": str(cut), "FBRAG_LARGE": "qwen2.5-coder-15b", "FBRAG_SAMPLES": "many", "HF_TOKEN": "hf_secret"}
+    env = {"FBRAG_SMALL": str(cut), "FBRAG_LARGE": "qwen2.5-coder-15b", "FBRAG_THREADS": "many", "HF_TOKEN": "hf_secret"}
     done = fbrag("doctor", "--offline", "--json", "--config", config, env=env)
     assert done.returncode == 1
     assert "hf_secret" not in done.stdout
@@ -89,7 +89,7 @@ def test_broken_things_are_findings_and_exit_1(fbrag: Run, smollm2: Path, tmp_pa
     assert "could not read the header of cut.gguf" in checks["small model runs"]["finding"]
     assert "qwen2.5-coder-1.5b" in checks["large model"]["fix"]
     assert f"{config}, line 1" in checks["config"]["finding"]
-    assert 'FBRAG_SAMPLES is "many"' in checks["environment"]["finding"]
+    assert 'FBRAG_THREADS is "many"' in checks["environment"]["finding"]
     assert "HF_TOKEN" in checks["environment"]["finding"]
 
 
@@ -233,10 +233,10 @@ def test_the_environment_keeps_secrets(situation: DoctorInput) -> None:
     environ = {"HF_TOKEN": "hf_abc", "FBRAG_GPU": "off", "LANG": "C"}
     found = checks.environment(replace(situation, environ=environ))
     assert found == Check("environment", "ok", "FBRAG_GPU HF_TOKEN")
-    slip = checks.environment(replace(situation, environ={"FBRAG_SAMPELS": "3"}))
-    assert (slip.status, slip.fix) == ("warn", "did you mean FBRAG_SAMPLES?")
-    unread = checks.environment(replace(situation, environ={"FBRAG_SHELVES_OF_MY_OWN": "3"}))
-    assert (unread.status, unread.fix) == ("warn", "unset FBRAG_SHELVES_OF_MY_OWN")
+    found = checks.environment(
+        replace(situation, unread=unknown_variables({"FBRAG_THREDS": "3", "FBRAG_SHELVES_OF_MY_OWN": "3"}))
+    )
+    assert (found.status, found.fix) == ("warn", "did you mean FBRAG_THREADS?; unset FBRAG_SHELVES_OF_MY_OWN")
 
 
 def test_the_configuration_file(situation: DoctorInput) -> None:

@@ -364,9 +364,7 @@ def test_presets_are_options_of_ask_and_explain_and_of_their_file(fbrag: Run, tm
     assert fbrag("ask", INQUIRY, QUESTION, "--dry-run", "--fast").stdout.endswith(
         ": 2 to retrieve, 400 words of windows to read\n"
     )
-    assert fbrag("ask", INQUIRY, QUESTION, "--dry-run", env={"FBRAG_THOROUGH": "1"}).stdout.endswith(
-        ", 1,800 words of windows to read\n"
-    )
+    assert fbrag("ask", INQUIRY, QUESTION, "--dry-run", "--thorough").stdout.endswith(", 1,800 words of windows to read\n")
     (tmp_path / "fast.toml").write_text("fast = true\n")
     configured = ("--config", tmp_path / "fast.toml", "--dry-run")
     assert fbrag("ask", INQUIRY, QUESTION, *configured).stdout.endswith(": 2 to retrieve, 400 words of windows to read\n")

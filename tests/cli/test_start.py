@@ -66,9 +66,9 @@ def test_the_list_of_commands_has_the_first_sentence_of_each_help() -> None:
     assert {name: each.get_short_help_str(limit=1000) for name, each in Commands().commands.items()} == COMMANDS
 
 
-def test_the_file_sets_each_option_of_a_question_that_has_a_variable() -> None:
+def test_the_file_sets_each_option_of_a_question_that_outlasts_it() -> None:
     commands = Commands().commands
-    options = {each.name for name in ("ask", "explain", "batch") for each in commands[name].settings.values() if each.variables}
+    options = {each.name for name in ("ask", "explain", "batch") for each in commands[name].settings.values() if not each.once}
     of_one_run = {"output", "pages", "include", "exclude", "yes", "refresh", "password_file"}
     assert options - of_one_run <= {*known_keys()}
 

@@ -100,9 +100,9 @@ def test_an_error_with_json_is_an_object_on_stdout_too(fbrag: Run, files: Path) 
         (("ask", "fine.txt", "Who?", "--config", "broken.toml"), "config"),
     ],
 )
-def test_the_variable_of_the_format_makes_errors_json(fbrag: Run, files: Path, arguments: tuple[str, ...], code: str) -> None:
+def test_the_format_makes_errors_json(fbrag: Run, files: Path, arguments: tuple[str, ...], code: str) -> None:
     (files / "broken.toml").write_text("gpu =")
-    done = fbrag(*arguments, env={"FBRAG_FORMAT": "json"})
+    done = fbrag(*arguments, "--format=json")
     assert json.loads(done.stdout)["error"]["code"] == code
     assert done.stderr.startswith("error: ")
     assert fbrag(*arguments).stdout == ""
@@ -114,7 +114,6 @@ def test_the_configuration_file_makes_errors_json_and_the_command_line_goes_firs
     for arguments in (("missing.txt", "Who?"), ("fine.txt", "Who?", "--nonsense")):
         assert json.loads(fbrag("ask", *arguments, *config).stdout)["schema"] == "fbrag.error/1"
         assert fbrag("ask", *arguments, *config, "-f", "text").stdout == ""
-        assert fbrag("ask", *arguments, *config, env={"FBRAG_FORMAT": "text"}).stdout == ""
     assert fbrag("models", "rm", "missing", *config).stdout == ""
 
 
@@ -129,10 +128,9 @@ def test_a_word_that_is_no_command_counts_as_ask_and_may_be_the_name_of_a_key(fb
 def test_a_format_that_nobody_typed_and_the_command_lacks_is_left_out(fbrag: Run, files: Path, form: str) -> None:
     command = ("explain", "--method", "vanilla", "fine.txt", "brig")
     plain = fbrag(*command)
-    assert fbrag(*command, env={"FBRAG_FORMAT": form}).stdout == plain.stdout != ""
-    assert "missing.jsonl" in fbrag("eval", "missing.jsonl", env={"FBRAG_FORMAT": "jsonl"}).stderr
     assert fbrag("config", "set", "format", form).returncode == 0
-    assert fbrag(*command).stdout == plain.stdout
+    assert fbrag(*command).stdout == plain.stdout != ""
+    assert "missing.jsonl" in fbrag("eval", "missing.jsonl").stderr
     assert fbrag(*command, "-f", form).returncode == 2
 
 
@@ -146,7 +144,7 @@ def test_explain_has_no_json_of_what_is_text(fbrag: Run, files: Path, option: tu
 def test_a_word_like_an_option_does_not_make_errors_json(fbrag: Run, files: Path) -> None:
     """Neither in the question, nor the format of commands that have other forms."""
     assert fbrag("ask", "missing.txt", "What does --json do?").stdout == ""
-    assert fbrag("models", "lst", env={"FBRAG_FORMAT": "json"}).stdout == ""
+    assert fbrag("models", "lst", "--format=json").stdout == ""
 
 
 def test_without_models_and_terminal_the_error_names_the_command(fbrag: Run, files: Path) -> None:
@@ -246,11 +244,11 @@ def test_a_gpu_that_is_required_and_not_there_is_exit_5(fbrag: Run, files: Path)
     assert "GGML_CUDA=on" in done.stderr
 
 
-def test_options_may_stand_anywhere_and_the_environment_counts(fbrag: Run, files: Path) -> None:
+def test_options_may_stand_anywhere(fbrag: Run, files: Path) -> None:
     plans = {
         fbrag("--no-progress", "ask", "--select", "3", "fine.txt", "--dry-run", "Who?").stdout,
         fbrag("ask", "fine.txt", "Who?", "--dry-run", "--select=3", "--no-progress").stdout,
-        fbrag("ask", "--dry-run", "--", "fine.txt", "Who?", env={"FBRAG_SELECT": "3"}).stdout,
+        fbrag("ask", "--dry-run", "--select", "3", "--", "fine.txt", "Who?").stdout,
     }
     assert len(plans) == 1
 
@@ -571,8 +569,8 @@ def test_a_method_that_is_misspelled(fbrag: Run, files: Path) -> None:
 
 
 def test_a_wrong_value_of_a_variable_names_the_variable(fbrag: Run, files: Path) -> None:
-    done = fbrag("ask", "fine.txt", "Who?", env={"FBRAG_SAMPLES": "many"})
-    assert done.stderr.splitlines()[0] == 'error: FBRAG_SAMPLES is "many", expected a whole number from 0 to 64'
+    done = fbrag("ask", "fine.txt", "Who?", env={"FBRAG_THREADS": "many"})
+    assert done.stderr.splitlines()[0] == 'error: FBRAG_THREADS is "many", expected a whole number from 1 to 512'
 
 
 # -- --set -------------------------------------------------------------------------------------------------------------------
@@ -597,29 +595,32 @@ def test_a_setting_comes_from_set_before_the_environment_before_the_file(fbrag: 
         plan = fbrag("ask", "fine.txt", "Who?", "--dry-run", *flags, env=env)
         return plan.stderr.splitlines()[0].partition(": ")[2]
 
-    (files / "own.toml").write_text("weights = 'a'\n")
-    assert words("--set", "weights=c", FBRAG_WEIGHTS="b", FBRAG_CONFIG="own.toml").startswith('--set weights is "c"')
-    assert words(FBRAG_WEIGHTS="b", FBRAG_CONFIG="own.toml").startswith('FBRAG_WEIGHTS is "b"')
-    assert words(FBRAG_CONFIG="own.toml").startswith('own.toml: weights is "a"')
+    (files / "own.toml").write_text("ctx = 'a'\n")
+    assert words("--set", "ctx=c", FBRAG_CTX="b", FBRAG_CONFIG="own.toml").startswith('--set ctx is "c"')
+    assert words(FBRAG_CTX="b", FBRAG_CONFIG="own.toml").startswith('FBRAG_CTX is "b"')
+    assert words(FBRAG_CONFIG="own.toml").startswith('own.toml: ctx is "a"')
 
 
 def test_a_general_default_that_the_method_does_not_have_is_passed_over(fbrag: Run, files: Path) -> None:
-    (files / "own.toml").write_text("recall = 3\n")
-    command = ("ask", "fine.txt", "Who?", "--dry-run", "--method", "vanilla", "--config", "own.toml")
-    done = fbrag(*command, env={"FBRAG_SAMPLES": "3"})
+    (files / "own.toml").write_text("recall = 3\nsamples = 3\n")
+    done = fbrag("ask", "fine.txt", "Who?", "--dry-run", "--method", "vanilla", "--config", "own.toml")
     assert (done.returncode, done.stderr) == (0, "")
 
 
 # -- variables ---------------------------------------------------------------------------------------------------------------
 
 
-def test_an_option_of_the_configuration_file_has_a_variable_too() -> None:
-    from fbrag_cli.cli.options import known_keys
+def test_no_variable_changes_what_is_read(fbrag: Run, files: Path) -> None:
+    plan = fbrag("ask", "fine.txt", "Who?", "--dry-run")
+    unread = fbrag("ask", "fine.txt", "Who?", "--dry-run", env={"FBRAG_SELECT": "3", "FBRAG_ENCODING": "klingon"})
+    assert (unread.returncode, unread.stdout) == (0, plan.stdout)
+    assert unread.stderr.splitlines() == [
+        "warning: unknown variable FBRAG_SELECT; unset FBRAG_SELECT",
+        "warning: unknown variable FBRAG_ENCODING; unset FBRAG_ENCODING",
+    ]
 
-    assert all(key.variables for key in known_keys().values())
 
-
-def test_a_variable_sets_the_encoding(fbrag: Run, files: Path) -> None:
-    done = fbrag("ask", "fine.txt", "Who?", "--dry-run", env={"FBRAG_ENCODING": "klingon"})
-    assert done.returncode == 2
-    assert "klingon" in done.stderr
+def test_a_variable_that_is_not_known_is_warned_of(fbrag: Run, files: Path) -> None:
+    done = fbrag("ask", "fine.txt", "Who?", "--dry-run", env={"FBRAG_THREDS": "2"})
+    assert done.stderr == "warning: unknown variable FBRAG_THREDS; did you mean FBRAG_THREADS?\n"
+    assert fbrag("ask", "fine.txt", "Who?", "--dry-run", "-q", env={"FBRAG_THREDS": "2"}).stderr == ""

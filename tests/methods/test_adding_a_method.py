@@ -70,7 +70,7 @@ def run(tmp_path: Path, clean_environment: dict[str, str]):  # type: ignore[no-u
 
 
 def test_a_new_method_is_asked_explained_and_compared(run, smollm2: Path, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
-    chosen = ["--method", "neighbours", "--select", "1", "--before", "1"]
+    chosen = ["--method", "neighbours", "--select", "1", "--set", "before=1"]
     models = ["-m", "smollm2-135m", "--allow-unsupported", "--max-tokens", "4"]
     answer = json.loads(run("ask", INQUIRY, QUESTION, *chosen, *models, "--json"))
     assert (answer["method"]["name"], answer["method"]["before"], answer["method"]["after"]) == ("neighbours", 1, 1)
@@ -91,7 +91,7 @@ def test_a_new_method_is_asked_explained_and_compared(run, smollm2: Path, tmp_pa
     assert [(key["method"], key.get("before")) for key in keys] == [("neighbours", 0), ("neighbours", 2), ("vanilla", None)]
     assert "neighbours:before=2" in report
 
-    assert "chunks before each of the best" in run("ask", "--help-all")
+    assert "chunks before each of the best" in run("ask", "--set", "list")
 
 
 def test_a_paper_is_named_in_its_folders_and_registries_alone() -> None:

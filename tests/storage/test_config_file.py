@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from fbrag_cli.cli.doctor import known_variables
-from fbrag_cli.cli.options import find_key, known_keys
+from fbrag_cli.cli.main import Commands
+from fbrag_cli.cli.option import Option, effective
+from fbrag_cli.cli.options import find_key, known_keys, variables
 from fbrag_cli.errors import FbragError
-from fbrag_cli.settings import Setting, effective
+from fbrag_cli.settings import Setting
 from fbrag_cli.storage.config_file import Config, ConfigFile, load, locate, set_value, unset_value
 from tests.conftest import Run
 
@@ -135,22 +137,28 @@ def test_what_one_run_is_to_do_is_no_key() -> None:
     assert not {"json", "output", "pages", "password_file", "config", "yes", "verbose", "arguments", "find"} & set(KEYS)
 
 
-def test_every_variable_of_an_option_is_known() -> None:
-    assert {"FBRAG_LARGE", "FBRAG_OUTPUT", "FBRAG_OFFLINE", "HF_HUB_OFFLINE", "FBRAG_CONFIG", "FBRAG_MODELS_DIR"} <= set(
-        known_variables()
-    )
+def test_the_variables_are_those_of_the_options() -> None:
+    own = {name for each in Commands().commands.values() for option in settings(each) for name in option.variables}
+    others = {"FBRAG_CONFIG", "FBRAG_MODELS_DIR", "FBRAG_CACHE_DIR", "FBRAG_KEY"}
+    assert {*variables()} == (own | others) - {"HF_HUB_OFFLINE"}
+
+
+def settings(command: Any) -> list[Option]:
+    below = [each for inner in getattr(command, "commands", {}).values() for each in settings(inner)]
+    return [*below, *getattr(command, "settings", {}).values()]
 
 
 def test_which_value_counts() -> None:
     def found(name: str, **environ: str) -> object:
-        return effective(KEYS[name], {"samples": 4}, environ).value
+        return effective(KEYS[name], {"samples": 4, "threads": 4}, environ).value
 
     assert (found("samples"), found("seed")) == (4, 0)
-    assert found("samples", FBRAG_SAMPLES="7") == 7
-    assert found("samples", FBRAG_SAMPLES="") == 4
+    assert found("threads", FBRAG_THREADS="7") == 7
+    assert found("threads", FBRAG_THREADS="") == 4
+    assert found("samples", FBRAG_SAMPLES="7") == 4
     assert found("offline", HF_HUB_OFFLINE="1") is True
-    with pytest.raises(FbragError, match='FBRAG_SAMPLES is "many"'):
-        found("samples", FBRAG_SAMPLES="many")
+    with pytest.raises(FbragError, match='FBRAG_THREADS is "many"'):
+        found("threads", FBRAG_THREADS="many")
 
 
 def test_help_and_repairs_work_with_a_broken_file(fbrag: Run, tmp_path: Path) -> None:

@@ -85,34 +85,26 @@ class FBRag(ChunkMethod):
         words=("auto",),
         on_gpu=10,
         minimum=1,
-        metavar="N",
-        varies="5, less of short documents; on a GPU 10",
     )
-    samples: int = knob(
-        3, "forward samples to draw (0: none)", on_gpu=5, flags=("-k", "--samples"), minimum=0, maximum=64, metavar="K"
-    )
-    recall: int = knob(2, "chunks to retrieve for the small model", on_gpu=20, minimum=1, expert=True, metavar="N")
+    samples: int = knob(3, "forward samples to draw (0: none)", on_gpu=5, minimum=0, maximum=64)
+    recall: int = knob(2, "chunks to retrieve for the small model", on_gpu=20, minimum=1)
     weights: str = knob(
         "0.5:0.5",
         "weights of the forward and the backward lookup; 1:0 is the paper's F",
         form=lambda text: parse_weights(text),
         accepts="X:Y, two numbers from 0 to 1,000,000, not both 0",
-        expert=True,
-        metavar="X:Y",
     )
-    temperature: float = knob(1.0, "temperature of the forward samples", minimum=0, expert=True, metavar="T")
-    forward_tokens: int = knob(48, "length limit of a forward sample", on_gpu=128, minimum=1, expert=True, metavar="N")
+    temperature: float = knob(1.0, "temperature of the forward samples", minimum=0)
+    forward_tokens: int = knob(48, "length limit of a forward sample", on_gpu=128, minimum=1)
     order: Literal["auto", "read-first", "document"] = knob(
         "auto",
         "what the large model reads first: read-first is the retrieved chunks, document is document order, as in the paper; "
         "auto is read-first if one model has both roles and recall is less than select",
-        expert=True,
     )
     granularity: Literal["auto", "chunk", "window"] = knob(
         "auto",
         "what the large model reads: whole chunks, as in the paper, or windows of a few sentences next to the retrieved chunks; "
         f"auto is window if the retrieved chunks come first and the document has up to {FEW} chunks",
-        expert=True,
     )
 
     def __post_init__(self) -> None:

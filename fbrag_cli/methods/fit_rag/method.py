@@ -59,29 +59,22 @@ class FitRag(Method):
     table_keys: ClassVar[tuple[str, ...]] = ("windows",)
     chunk_words: ClassVar[int] = 100
 
-    select: int = knob(10, "chunks for the large model", minimum=1, metavar="N")
+    select: int = knob(10, "chunks for the large model", minimum=1)
     rank_by: Literal["sum", "has-answer", "llm-prefer", "retriever"] | None = knob(
         None,
         "what ranks: the sum of both labels, or one of them; without trained parts it ranks windows, and asks the model of each",
-        varies="sum with trained parts, else retriever",
-        expert=True,
     )
     reduce: Literal["enough", "windows", "off"] | None = knob(
         None,
         "a window of each chunk until there are enough, a window of each, or whole chunks",
-        varies="enough with a trained detector, else windows",
-        expert=True,
     )
-    max_words: int | None = knob(
-        None, "maximum words of all windows or chunks", varies="no limit", minimum=1, expert=True, metavar="N"
-    )
-    self_knowledge: bool = knob(False, "answer without the document if the model probably knows the answer", expert=True)
+    max_words: int | None = knob(None, "maximum words of all windows or chunks", minimum=1)
+    self_knowledge: bool = knob(False, "answer without the document if the model probably knows the answer")
     prompt_style: Literal["short", "paper", "step-by-step"] = knob(
         "short",
         "paper: an answer with its reason, and a background passage if the document is not read; step-by-step: chain of thought",
-        expert=True,
     )
-    fit_rag: str | None = knob(None, "folder that 'fbrag train fit-rag' wrote", varies="none", expert=True, metavar="FOLDER")
+    fit_rag: str | None = knob(None, "folder that 'fbrag train fit-rag' wrote", path="FOLDER")
 
     def described(self) -> dict[str, Any]:
         """Return the settings, with the content of the folder in place of its path."""

@@ -64,9 +64,7 @@ class R2Ag(ChunkMethod):
     table_keys: ClassVar[tuple[str, ...]] = ("retrieval_information",)
     own_prompt: ClassVar[bool] = True
 
-    r2ag: str | None = knob(
-        None, "folder that 'fbrag train r2ag' wrote", varies="the part in the package", expert=True, metavar="FOLDER"
-    )
+    r2ag: str | None = knob(None, "folder that 'fbrag train r2ag' wrote, instead of the part in the package", path="FOLDER")
 
     def described(self) -> dict[str, Any]:
         """Return the settings, with the content of the folder in place of its path."""

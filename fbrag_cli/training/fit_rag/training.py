@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from fbrag_cli.training.training import Training, folder, option
+from fbrag_cli.settings import knob
+from fbrag_cli.training.training import Training
 
 if TYPE_CHECKING:
     from fbrag_cli.training.rows import Material
@@ -31,16 +32,14 @@ class FitRagTraining(Training):
     Labeling takes longest: the model answers each question once per passage. Interrupted runs resume.
     """
 
-    output: str = folder("fit-rag")
-    stage: Literal["all", "labels", "scorer", "detector", "recognizer"] = option("all", "stage to run")
-    limit: int | None = option(
+    output: str = knob("fit-rag", "output folder", path="FOLDER")
+    stage: Literal["all", "labels", "scorer", "detector", "recognizer"] = knob("all", "stage to run")
+    limit: int | None = knob(
         None,
         "questions per dataset for the scorer (plus as many for the detector, and a quarter as many for checking)",
-        varies="all",
         minimum=1,
-        metavar="N",
     )
-    base: str | None = option(None, "folder of a BERT encoder", varies="all-MiniLM-L6-v2, 84 MB", metavar="FOLDER")
+    base: str | None = knob(None, "folder of a BERT encoder", path="FOLDER")
 
     def check(self) -> None:
         if self.stage not in ("labels", "recognizer"):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from fbrag_cli.errors import FbragError
 from fbrag_cli.settings import knob
-from fbrag_cli.training.training import Training, folder, option
+from fbrag_cli.training.training import Training
 
 if TYPE_CHECKING:
     from fbrag_cli.training.stages import Work
@@ -37,25 +37,19 @@ class R2agTraining(Training):
     Expect hours without a GPU, and minutes with --relevance. Interrupted runs resume.
     """
 
-    output: str = folder("r2ag")
-    retriever: str = knob(
-        "bm25", "bm25, or an embedding model (GGUF file or Hugging Face name)", group="Training", metavar="NAME"
-    )
-    limit: int | None = option(
-        None, "lists per dataset (plus a quarter as many for checking)", varies="all", minimum=1, metavar="N"
-    )
-    list_length: int | None = option(
-        None, "passages per list", varies="5 to 10; 2 to 20 with --relevance", minimum=2, maximum=40, metavar="N"
-    )
-    epochs: int = option(2, "how often to read each list", minimum=1, metavar="N")
-    relevance: bool = option(False, "train only the relevance: for every model, without reading one")
-    lora: bool = option(False, "also train LoRA")
-    rows: bool = option(True, "train input embeddings (--no-rows: only LoRA, as RAFT)", varies="", flags=("--rows/--no-rows",))
-    control: Literal["none", "soft", "shuffled"] = option(
+    output: str = knob("r2ag", "output folder", path="FOLDER")
+    retriever: str = knob("bm25", "bm25, or an embedding model (GGUF file or Hugging Face name)")
+    limit: int | None = knob(None, "lists per dataset (plus a quarter as many for checking)", minimum=1)
+    list_length: int | None = knob(None, "passages per list", minimum=2, maximum=40)
+    epochs: int = knob(2, "how often to read each list", minimum=1)
+    relevance: bool = knob(False, "train only the relevance: for every model, without reading one")
+    lora: bool = knob(False, "also train LoRA")
+    rows: bool = knob(True, "train input embeddings (--no-rows: only LoRA, as RAFT)")
+    control: Literal["none", "soft", "shuffled"] = knob(
         "none", "soft: rows with only the position; shuffled: features of other passages"
     )
-    without: Literal["none", "relevance", "precedent", "neighbour"] = option("none", "a feature to drop, for an ablation")
-    qdm_weight: float = option(1.0, "weight of relevance in the loss", varies="1", minimum=0, metavar="X")
+    without: Literal["none", "relevance", "precedent", "neighbour"] = knob("none", "a feature to drop, for an ablation")
+    qdm_weight: float = knob(1.0, "weight of relevance in the loss", minimum=0)
 
     @property
     def learnt_with(self) -> dict[str, bool | int | float | str]:
