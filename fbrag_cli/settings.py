@@ -40,8 +40,8 @@ class Setting:
     None: not given. ignored: words that only other commands accept;
     ignored here if they come from the file or the environment.
 
-    help: one phrase. path: "FILE" or "FOLDER" if the value names one. on_gpu: the default if the models run on a GPU, None for the
-    same. compared: whether an evaluation takes a list of values.
+    help: one phrase. path: "FILE" or "FOLDER" if the value names one. on_gpu: the default if the models run on a GPU, None for
+    the same. compared: whether an evaluation takes a list of values.
     """
 
     name: str
