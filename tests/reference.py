@@ -9,9 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from fbrag_cli.cli.doctor import known_variables
 from fbrag_cli.cli.main import Commands
-from fbrag_cli.cli.options import known_keys
+from fbrag_cli.cli.options import known_keys, variables
 from fbrag_cli.errors import EXIT_CODES, ExitCode
 from fbrag_cli.methods.registry import METHODS
 from fbrag_cli.settings import settings_of
@@ -127,7 +126,7 @@ def _variables() -> Iterator[str]:
             for variable in each.variables:
                 of.setdefault(variable, set()).add(each.typed)
     yield table(("variable", "the same as"), [(f"`{name}`", code(sorted(of[name]))) for name in sorted(of)])
-    others = code(sorted(known_variables() - {*of}))
+    others = code(each for each in variables() if each not in of)
     yield f"{others}: [folders](install.md#folders), [keys of model servers](use.md#models).\n"
 
 

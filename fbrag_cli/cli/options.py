@@ -38,7 +38,7 @@ Layer = Mapping[str, Any]
 
 
 class Options:
-    """A group of options: its fields are made by `knob`, or are groups. Commands make one of layers of values, the last of
+    """A group of options: its fields are made by `option`, or are groups. Commands make one of layers of values, the last of
     which counts most.
 
     A plain class, since dozens of dataclasses would take a tenth of the start.
