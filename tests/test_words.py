@@ -50,7 +50,7 @@ ALLOWED: dict[str, int] = {
     "fbrag_cli/methods/fit_rag/method.py": 3,
     "fbrag_cli/methods/fit_rag/parts.py": 2,
     "fbrag_cli/methods/fit_rag/windows.py": 4,
-    "fbrag_cli/methods/prompts.py": 10,
+    "fbrag_cli/methods/prompts.py": 6,
     "fbrag_cli/methods/relevance/former.py": 3,
     "fbrag_cli/methods/r2ag/method.py": 5,
     "fbrag_cli/render/as_json.py": 1,

@@ -142,9 +142,7 @@ def test_explain_has_no_json_of_what_is_text(fbrag: Run, files: Path, option: tu
 
 
 def test_a_word_like_an_option_does_not_make_errors_json(fbrag: Run, files: Path) -> None:
-    """Neither in the question, nor the format of commands that have other forms."""
     assert fbrag("ask", "missing.txt", "What does --json do?").stdout == ""
-    assert fbrag("models", "lst", "--format=json").stdout == ""
 
 
 def test_without_models_and_terminal_the_error_names_the_command(fbrag: Run, files: Path) -> None:
