@@ -1,0 +1,377 @@
+"""Prints every measured figure of README.md and docs/ as it is in its page, from the rows in results/.
+
+    cd tests/benchmarks && PYTHONPATH=../.. python figures.py > figures.txt
+
+A line has a page, words of it, and the rows that they come from, with tabs between. tests/test_figures.py compares the lines with
+the pages. No model runs; the texts of the questions are in ../shared/bench. It takes three minutes of one core. Differences are
+paired, with 95% bootstrap intervals.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from statistics import median
+from typing import Any
+
+import numpy as np
+from answer_in_context import holds
+from looking_forward import BENCH, DRAWN, RESULTS, Key, alone, collected, fb, from_samples, interval, retrieved, samples_by_name
+from looking_forward import questions as kept_questions
+from reading_order import size_of
+from sample_languages import Kept, read
+from stage_three import _main, _verdicts, drawn_samples
+from stage_three import questions as fresh_questions
+
+from fbrag_cli.evaluation.datasets import Example, load_examples
+from fbrag_cli.evaluation.metrics import answer_in, evidence_recall, main_metric
+from fbrag_cli.methods.fb_rag.fb_rag import FEW, FBRag
+from fbrag_cli.methods.fb_rag.order_preserving import OrderPreserving
+from fbrag_cli.retrieval.ranking import best
+
+NAMES = {
+    "musique": "MuSiQue",
+    "hotpotqa": "HotpotQA",
+    "2wikimqa": "2WikiMultihopQA",
+    "qmsum": "QMSum",
+    "fairytaleqa": "FairytaleQA, whole books",
+    "musique150k": "MuSiQue, 150,000 words",
+}
+Row = dict[str, Any]
+
+
+def rows(name: str) -> list[Row]:
+    return read(RESULTS / f"{name}.jsonl.gz")
+
+
+def say(page: str, words: str, *names: str) -> None:
+    print(page, words, ", ".join(names), sep="\t", flush=True)
+
+
+def less(differences: Iterable[float]) -> str:
+    """Return the mean of differences and its interval: "+2.0 (-8.1 to +12.8)"."""
+    return (
+        " ".join(interval(np.array([*differences], float)).split())
+        .replace("( ", "(")
+        .replace("+0.0", "0.0")
+        .replace("-0.0", "0.0")
+    )
+
+
+def between(differences: Iterable[float]) -> str:
+    """Return the same for a sentence: "+2.0, -8.1 to +12.8"."""
+    return less(differences).replace(" (", ", ").removesuffix(")")
+
+
+# -- what is read --------------------------------------------------------------------------------------------------------------
+
+
+def reading() -> None:
+    """What the default reads, and five chunks by the question: whether the answer is in it, the evidence, and words."""
+    known = {(e.dataset, e.id): e for name in NAMES for e in load_examples([BENCH / f"{name}.jsonl.gz"])}
+    kept, drawn = kept_questions(), samples_by_name(rows("looking-forward"))["2 chunks"]
+    samples = {
+        "looking-forward": {key: (example, drawn[key][:3]) for key, example in kept.items()},
+        "fresh-samples": {key: (known[key], texts) for key, texts in drawn_samples([RESULTS / "fresh-samples.jsonl.gz"]).items()},
+        "methods": {
+            (row["dataset"], row["id"]): (known[row["dataset"], row["id"]], row["samples"])
+            for row in rows("methods")
+            if row["configuration"]["method"] == "fb-rag"
+        },
+    }
+    titles = {
+        "looking-forward": "they chose the samples, and what is read",
+        "fresh-samples": "they chose what is read",
+        "methods": "they chose no setting",
+    }
+    for name, asked in samples.items():
+        found = [_read(*each) for each in asked.values()]
+        held = [each for each in found if each["known"]]
+        fb_rag, plain, words, plain_words = (
+            np.mean([each[key] for each in held]) for key in ("fb", "plain", "words", "plain_words")
+        )
+        gain = less(each["fb"] - each["plain"] for each in held)
+        row = f"| {titles[name]} | {len(held)} | {plain:.1f} | {fb_rag:.1f} | {gain} | {plain_words:,.0f} | {words:,.0f} |"
+        say("docs/methods.md", row, name)
+        if name == "looking-forward":
+            what = f"What it reads ({words:,.0f} words on average) holds the answer to {fb_rag:.1f}% of the questions; five "
+            what += f"passages by a keyword search ({plain_words:,.0f} words) to {plain:.1f}% (n = {len(held)})"
+            say("README.md", what, name)
+        if name == "methods":
+            say("README.md", f"questions that chose no setting: {fb_rag:.1f}% and {plain:.1f}% (n = {len(held)})", name)
+        evidence = np.mean([[each["fb_evidence"], each["plain_evidence"]] for each in found], axis=0)
+        say("docs/methods.md", f"{evidence[0]:.1f}% and {evidence[1]:.1f}% (n = {len(found)})", name)
+
+
+def _read(example: Example, samples: Sequence[str]) -> dict[str, float]:
+    text = collected(example.context()).corpus.documents[0].text
+    found: dict[str, float] = {"known": answer_in(example, [text]) or 0}
+    for name, trace in (
+        ("fb", from_samples(example, samples, FBRag())[0]),
+        ("plain", retrieved(example, OrderPreserving(select=5), Kept())[0]),
+    ):
+        spans = [(each.start, each.end) for each in trace.context]
+        parts = [text[start:end] for start, end in spans]
+        words = "words" if name == "fb" else "plain_words"
+        found |= {name: 100 * (answer_in(example, parts) or 0), words: sum(len(part.split()) for part in parts)}
+        found[f"{name}_evidence"] = 100 * (evidence_recall(example.evidence, spans, text) or 0)
+    return found
+
+
+def evidence() -> None:
+    """Evidence recall at 5 of the ranking, by set, and what a sample without the answer is worth."""
+    asked, drawn = kept_questions(), samples_by_name(rows("looking-forward"))["2 chunks"]
+    by_set: dict[str, list[tuple[float, float]]] = {}
+    worth = []
+    for key, example in asked.items():
+        samples = drawn[key][: DRAWN.samples]
+        pair = 100 * alone(example)[1], 100 * fb(example, samples, DRAWN)[1]
+        for name in (NAMES[key[0]], "all questions"):
+            by_set.setdefault(name, []).append(pair)
+        answers = {answer.lower() for answer in example.answers}
+        if (
+            main_metric(example) == "f1"
+            and not answers <= {"yes", "no"}
+            and answer_in(example, [example.context()])
+            and not answer_in(example, samples)
+        ):
+            scores = from_samples(example, samples, DRAWN)[0].scores
+            before, after = (holds(example, best(each, 5)) for each in (scores.backward, scores.combined))
+            worth.append(100 * (after - before))
+    for name in (*NAMES.values(), "all questions"):
+        pairs = np.array(by_set[name])
+        means = pairs.mean(axis=0)
+        row = f"| {name} | {len(pairs)} | {means[0]:.1f} | {means[1]:.1f} | {less(pairs[:, 1] - pairs[:, 0])} |"
+        say("docs/methods.md", row, "looking-forward")
+    gain = less(worth).removeprefix("+").replace("+", "").replace(")", f"; n = {len(worth)})")
+    say("docs/methods.md", f"for {gain.replace(' (', ' more questions in 100 (')}", "looking-forward")
+
+
+# -- answers -------------------------------------------------------------------------------------------------------------------
+
+
+def marks() -> None:
+    """Answers of the default to questions that chose nothing: right or wrong, marked or not, and those that were withheld."""
+    examples, samples = fresh_questions(), drawn_samples([RESULTS / "fresh-samples.jsonl.gz"])
+    counts: dict[str, Counter[tuple[str, bool]]] = {}
+    titles = {
+        "hotpotqa": "two facts (HotpotQA)",
+        "2wikimqa": "two facts, comparisons (2WikiMultihopQA)",
+        "musique": "two to four facts (MuSiQue)",
+        "fairytaleqa": "books of tales (FairytaleQA)",
+    }
+    for row in rows("answer-probability"):
+        key = row["set"], row["id"]
+        if row["way"] != "as installed" or key[0] not in titles:
+            continue
+        trace = _verdicts(examples[key], row, samples[key])[1]
+        state = "withheld" if trace.status == "not_found" else "marked" if trace.verdict.low_confidence else ""
+        for title in (titles[key[0]], "all"):
+            counts.setdefault(title, Counter())[state, _main(examples[key], row) >= 50] += 1
+    names = ("answer-probability", "fresh-samples")
+    for title in (*titles.values(), "all"):
+        found = counts[title]
+        cells = [found.total(), found["", True], found["marked", True], found["", False], found["marked", False]]
+        say(
+            "README.md",
+            f"| {title} | {' | '.join(map(str, cells))} | {found['withheld', True] + found['withheld', False]} |",
+            *names,
+        )
+    right, wrong = found["", True], found["", False]
+    say("README.md", f"Of {right + wrong} answers without a mark {right} are right", *names)
+    say("docs/README.md", f"of {right + wrong} answers without a mark {wrong} were wrong", *names)
+    for state in ("marked", "withheld"):
+        good, bad = found[state, True], found[state, False]
+        say("docs/README.md", f"{good} of {good + bad} answers that were {state}", *names)
+
+
+def novel() -> None:
+    """Ten plain questions on Pride and Prejudice."""
+    found = [row["default"] for row in rows("novel")]
+    right, held, n = sum(row["ok"] for row in found), sum(row["in_read"] for row in found), len(found)
+    say(
+        "README.md", f"it answered {right} of {n} plain questions rightly, though what it read held the answer to {held}", "novel"
+    )
+
+
+def methods() -> None:
+    """The nine methods by one model."""
+    by_method: dict[str, dict[Key, Row]] = {}
+    for row in rows("methods"):
+        by_method.setdefault(row["configuration"]["method"], {})[row["dataset"], row["id"]] = row
+    base = by_method["order-preserving"]
+    for name, found in by_method.items():
+        f1 = {key: 100 * row["metrics"]["f1"] for key, row in found.items()}
+        gain = "" if found is base else less(f1[key] - 100 * base[key]["metrics"]["f1"] for key in base)
+        row = f"{np.mean([*f1.values()]):.1f} | {gain} | {_percent(found, 'answer_in_context')} | "
+        row += f"{_percent(found, 'evidence_recall')} | {np.mean([each['tokens_read'] for each in found.values()]):,.0f} |"
+        say("docs/methods.md", f"| `{name}` | {row}", "methods")
+    fb_rag = by_method["fb-rag"]
+    held = [sum(row["metrics"]["answer_in_context"] for row in each.values()) for each in (fb_rag, base)]
+    right = [sum(row["metrics"]["f1"] >= 0.5 for row in each.values()) for each in (fb_rag, base)]
+    say(
+        "docs/methods.md",
+        f"for {held[0]:.0f} of the {len(base)}, and in what `order-preserving` read for {held[1]:.0f}",
+        "methods",
+    )
+    say("docs/methods.md", f"{right[0]} and {right[1]} of the {len(base)} answers are right", "methods")
+    wiki = {
+        name: np.mean([100 * row["metrics"]["f1"] for key, row in found.items() if key[0] == "2wikimqa"])
+        for name, found in by_method.items()
+    }
+    reading = [value for name, value in wiki.items() if name not in ("closed-book", "genread")]
+    n = sum(key[0] == "2wikimqa" for key in base)
+    words = f"F1 {wiki['closed-book']:.1f} without the document, and {min(reading):.1f} to {max(reading):.1f} with it (n = {n})"
+    say("docs/methods.md", words, "methods")
+    ratios = np.array([fb_rag[key]["seconds"]["total"] / base[key]["seconds"]["total"] for key in base])
+    say("docs/methods.md", f"{median(ratios):.2f} times {_of_median(ratios)} on {len(ratios)} other questions", "methods")
+    small = {(row["dataset"], row["id"]): row for row in rows("small-05b-answers")}
+    forward, total = (
+        [small[key]["seconds"][part] / fb_rag[key]["seconds"][part] for key in small] for part in ("forward", "total")
+    )
+    words = f"in {median(forward):.2f} of the time, but then two models read the chunks, and a question takes "
+    words += f"{median(total):.2f} times as long (n = {len(small)})"
+    say("docs/methods.md", words, "small-05b-answers", "methods")
+
+
+def _percent(found: Mapping[Key, Row], metric: str) -> str:
+    known = [row["metrics"].get(metric) or 0 for row in found.values()]
+    return f"{100 * np.mean(known):.1f}" if any(known) else ""
+
+
+def _of_median(values: Any) -> str:
+    drawn = np.random.default_rng(0).choice(values, (10_000, len(values)))
+    low, high = np.quantile(np.median(drawn, axis=1), (0.025, 0.975))
+    return f"({low:.2f} to {high:.2f})"
+
+
+def long_context() -> None:
+    """The whole document, next to five chunks on the same questions."""
+    found = {row["id"]: row for row in rows("answers-long-context") if row["configuration"]["method"] == "long-context"}
+    base = [row for row in rows("answers") if row["configuration"]["method"] == "order-preserving" and row["id"] in found]
+    tokens, seconds = (np.mean([cost(row) for row in found.values()]) for cost in _COSTS)
+    f1, plain = (100 * np.mean([row["metrics"]["f1"] for row in each]) for each in (found.values(), base))
+    say("docs/methods.md", f"{tokens:,.0f} tokens and {seconds:.0f} s a question, F1 {f1:.1f}", "answers-long-context")
+    say("docs/methods.md", f"`order-preserving` has {plain:.1f} (n = {len(base)})", "answers")
+
+
+_COSTS: tuple[Callable[[Row], float], ...] = (lambda row: row["tokens_read"], lambda row: row["seconds"]["total"])
+
+
+def order() -> None:
+    """F1 of what the product reads, and of the paper's order, by the length of the document."""
+    by_way: dict[str, dict[tuple[str, ...], Row]] = {}
+    for row in rows("reading-order"):
+        if row["way"] != "forward":
+            read_by_default = "read first, windows" if row["chunks"] <= FEW else "read first, chunks"
+            way = "product" if row["way"] == read_by_default else row["way"]
+            by_way.setdefault(way, {})[row["length"], row["set"], row["id"]] = row
+    pairs: dict[str, list[tuple[float, float]]] = {}
+    for key, row in by_way["product"].items():
+        if key in by_way["default"]:
+            pairs.setdefault(size_of(row), []).append((_score(row), _score(by_way["default"][key])))
+    for name, some in pairs.items():
+        values = np.array(some)
+        means, gain = values.mean(axis=0), less(values[:, 0] - values[:, 1])
+        say("docs/methods.md", f"| {name} | {len(values)} | {means[1]:.1f} | {means[0]:.1f} | {gain} |", "reading-order")
+
+
+def _score(row: Row) -> float:
+    return 100 * float(row["scores"]["rouge_l" if row["set"] == "qmsum" else "f1"])
+
+
+# -- FIT-RAG and R2AG ----------------------------------------------------------------------------------------------------------
+
+
+def papers() -> None:
+    systems: dict[str, dict[str, Row]] = {}
+    for row in rows("fit-rag-15b"):
+        systems.setdefault(row["system"], {})[row["id"]] = row
+    enough, every = systems["BM25, enough by relevance"], systems["BM25, a window of each"]
+    right, all_right = (np.array([100 * each[id]["right"] for id in every], float) for each in (enough, every))
+    tokens, all_tokens = (np.mean([row["tokens"] for row in each.values()]) for each in (enough, every))
+    windows = np.mean([row["read"] for row in enough.values()])
+    words = f"{windows:.1f} windows ({tokens:.0f} tokens), and {right.mean():.1f}% of the answers are right; all ten windows"
+    words += f" ({all_tokens:.0f} tokens) give {all_right.mean():.1f}% ({between(right - all_right)}, n = {len(every)})"
+    say("docs/methods.md", words, "fit-rag-15b")
+    held = [[window["holds"] for window in row["windows"]] for row in rows("fit-rag-prefer")]
+    ranked = [_by_sum(row["windows"]) for row in rows("fit-rag-prefer")]
+    every, first, summed = (100 * np.array([any(each) for each in some], float) for some in (held, _five(held), _five(ranked)))
+    words = f"({summed.mean():.1f}% and {every.mean():.1f}%; by BM25 five hold it for {first.mean():.1f}%: "
+    say("docs/methods.md", f"{words}{between(summed - first)}, n = {len(held)})", "fit-rag-prefer")
+    titles = {
+        "plain": "the list without marks",
+        "once": "rows by relevance",
+        "once permuted": "the same rows, attached to the wrong chunks",
+        "once words": "words instead of rows",
+    }
+    by_system: dict[str, dict[str, float]] = {}
+    for row in rows("r2ag-once"):
+        by_system.setdefault(row["system"], {})[row["id"]] = 100 * row["f1"]
+    base = by_system["plain"]
+    for name, title in titles.items():
+        gain = "" if name == "plain" else less(by_system[name][id] - base[id] for id in base)
+        row = f"| {title} | {len(base)} | {np.mean([*by_system[name].values()]):.1f} | {gain} |".replace("|  |", "| |")
+        say("docs/methods.md", row, "r2ag-once")
+
+
+def _by_sum(windows: Sequence[Row]) -> list[float]:
+    """Return whether each window holds the answer, by the sum of LLM_Prefer and relevance, highest first."""
+    ordered = sorted(windows, key=lambda window: -(window["yes"] / (window["yes"] + window["no"]) + window["p"]))
+    return [window["holds"] for window in ordered]
+
+
+def _five(lists: Iterable[list[float]]) -> list[list[float]]:
+    return [each[:5] for each in lists]
+
+
+# -- seconds and memory --------------------------------------------------------------------------------------------------------
+
+
+def seconds() -> None:
+    by_way: dict[tuple[str, str], dict[str, float]] = {}
+    for row in rows("whole-reading-order"):
+        by_way.setdefault((row["document"], row["way"]), {})[row["question"]] = row["seconds"]
+    found = []
+    for document, words in (("musique", "10,000"), ("musique150k", "150,000")):
+        own, plain, paper = (by_way[document, way] for way in ("default", "order-preserving, 5", "document order"))
+        ratios = [median(own[key] / other[key] for key in own if key in other) for other in (plain, paper)]
+        found.append((words, np.mean([*own.values()]), len(own), *ratios))
+    say(
+        "README.md",
+        " and ".join(f"{mean:.0f} s on {words} words (n = {n})" for words, mean, n, *_ in found),
+        "whole-reading-order",
+    )
+    for words, mean, n, plain, paper in found:
+        say("docs/methods.md", f"| {words} | {n} | {mean:.1f} | {plain:.2f} | {paper:.2f} |", "whole-reading-order")
+    hour = 3600 / np.mean([value for (_, way), each in by_way.items() if way == "default" for value in each.values()])
+    say("docs/methods.md", f"{hour:.0f} questions per hour", "whole-reading-order")
+
+
+def memory() -> None:
+    (row,) = rows("memory")
+    say("README.md", f"{row['ram_peak_mb'] / 1000:.1f} GB of memory", "memory")
+
+
+def dial() -> None:
+    """What --fast and --thorough cost: the ratio of their seconds to the default's, and F1. Nothing without rows."""
+    if not (RESULTS / "dial.jsonl.gz").exists():
+        return
+    by_way: dict[str, dict[Key, Row]] = {}
+    for row in rows("dial"):
+        by_way.setdefault(row["way"], {})[row["set"], row["id"]] = row
+    base = by_way["default"]
+    for way, found in by_way.items():
+        keys = [key for key in base if key in found]
+        ratios = np.array([found[key]["seconds"] / base[key]["seconds"] for key in keys])
+        f1 = [100 * found[key]["f1"] for key in keys]
+        gain = "" if way == "default" else less(100 * (found[key]["f1"] - base[key]["f1"]) for key in keys)
+        held = 100 * np.mean([found[key]["answer_in_context"] for key in keys])
+        time = "1" if way == "default" else f"{median(ratios):.2f} {_of_median(ratios)}"
+        row = f"| `{way}` | {len(keys)} | {time} | {np.mean(f1):.1f} | {gain} | {held:.1f} |".replace("|  |", "| |")
+        say("docs/methods.md", row, "dial")
+
+
+if __name__ == "__main__":
+    for print_figures in (reading, evidence, marks, novel, methods, long_context, order, papers, seconds, memory, dial):
+        print_figures()
