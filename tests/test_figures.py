@@ -40,7 +40,7 @@ UNMEASURED = {
         "With 3.12 and 3.13",
     ],
     "docs/json.md": ["divided by 1.5", "least 0.8 of the best one", "0.6 if"],
-    "docs/methods.md": ["95% bootstrap", r"\(95%\)", "0.2 MB", "the 0.5B"],
+    "docs/methods.md": ["fbrag 0.1.0", "95% bootstrap", r"\(95%\)", "0.2 MB", "the 0.5B"],
     "docs/page.md": ["1.3 million words"],
     "docs/use.md": ["section 4.2"],
 }

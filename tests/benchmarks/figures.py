@@ -3,8 +3,8 @@
     cd tests/benchmarks && PYTHONPATH=../.. python figures.py > figures.txt
 
 A line has a page, words of it, and the rows that they come from, with tabs between. tests/test_figures.py compares the lines with
-the pages. No model runs; the texts of the questions are in ../shared/bench. It takes three minutes of one core. Differences are
-paired, with 95% bootstrap intervals.
+the pages: to publish a figure, print it here as it is in its page. No model runs. The texts of the questions are in
+../shared/bench. It takes three minutes of one core. Differences are paired, with 95% bootstrap intervals.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def reading() -> None:
             what += f"passages by a keyword search ({plain_words:,.0f} words) to {plain:.1f}% (n = {len(held)})"
             say("README.md", what, name)
         if name == "methods":
-            say("README.md", f"questions that chose no setting: {fb_rag:.1f}% and {plain:.1f}% (n = {len(held)})", name)
+            say("README.md", f"{fb_rag:.1f}% and {plain:.1f}% (n = {len(held)})", name)
         evidence = np.mean([[each["fb_evidence"], each["plain_evidence"]] for each in found], axis=0)
         say("docs/methods.md", f"{evidence[0]:.1f}% and {evidence[1]:.1f}% (n = {len(found)})", name)
 
@@ -354,7 +354,8 @@ def memory() -> None:
 
 
 def dial() -> None:
-    """What --fast and --thorough cost: the ratio of their seconds to the default's, and F1. Nothing without rows."""
+    """What --fast and --thorough cost: n, the ratio of their seconds to the default's, F1 and its difference, and how often the
+    answer is in what was read. Nothing without rows."""
     if not (RESULTS / "dial.jsonl.gz").exists():
         return
     by_way: dict[str, dict[Key, Row]] = {}
@@ -366,7 +367,7 @@ def dial() -> None:
         ratios = np.array([found[key]["seconds"] / base[key]["seconds"] for key in keys])
         f1 = [100 * found[key]["f1"] for key in keys]
         gain = "" if way == "default" else less(100 * (found[key]["f1"] - base[key]["f1"]) for key in keys)
-        held = 100 * np.mean([found[key]["answer_in_context"] for key in keys])
+        held = 100 * np.mean([held for key in keys if (held := found[key]["answer_in_context"]) is not None])
         time = "1" if way == "default" else f"{median(ratios):.2f} {_of_median(ratios)}"
         row = f"| `{way}` | {len(keys)} | {time} | {np.mean(f1):.1f} | {gain} | {held:.1f} |".replace("|  |", "| |")
         say("docs/methods.md", row, "dial")
