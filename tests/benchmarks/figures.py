@@ -355,15 +355,15 @@ def memory() -> None:
 
 def dial() -> None:
     """What --fast and --thorough cost: n, the ratio of their seconds to the default's, F1 and its difference, and how often the
-    answer is in what was read. Nothing without rows."""
-    if not (RESULTS / "dial.jsonl.gz").exists():
-        return
+    answer is in what was read. Nothing before all 60 are asked."""
     by_way: dict[str, dict[Key, Row]] = {}
     for row in rows("dial"):
         by_way.setdefault(row["way"], {})[row["set"], row["id"]] = row
     base = by_way["default"]
+    if len(base) < 60:
+        return
     for way, found in by_way.items():
-        keys = [key for key in base if key in found]
+        keys = [key for key in base if key in found and base[key]["f1"] is not None]  # not the summaries of QMSum
         ratios = np.array([found[key]["seconds"] / base[key]["seconds"] for key in keys])
         f1 = [100 * found[key]["f1"] for key in keys]
         gain = "" if way == "default" else less(100 * (found[key]["f1"] - base[key]["f1"]) for key in keys)
