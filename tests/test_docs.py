@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from fbrag_cli.cli.argv import COMMANDS
+from fbrag_cli.cli.options import unknown_variables
 from fbrag_cli.evaluation.datasets import load_examples
 from fbrag_cli.training.rows import read_material
 from tests.conftest import INQUIRY, ROOT, Run
@@ -124,6 +125,13 @@ def test_the_commands_and_options_that_a_page_shows_exist(name: str) -> None:
         text = "## ".join(text.split("\n## ")[:2])
         text = re.sub(r"^\| `[^|]*\||^- Removed:.*?(?=^\n|^- )", "", text, flags=re.DOTALL | re.MULTILINE)
     assert {" ".join(words): found for words in shown(text) if (found := [*unknown(words)])} == {}
+
+
+def test_the_variables_that_pages_show_exist() -> None:
+    texts = [(ROOT / name).read_text("utf-8") for name in SHOWING] + [path.read_text("utf-8") for path in DOCS.glob("*.md")]
+    named = {name: "" for text in texts for name in re.findall(r"\bFBRAG_[A-Z_]*[A-Z]\b", text)}
+    assert len(named) >= 10
+    assert unknown_variables(named) == {}
 
 
 # -- JSON ----------------------------------------------------------------------------------------------------------------------
