@@ -468,7 +468,7 @@ def test_text_does_not_follow_a_redirect() -> None:
     ],
 )
 def test_a_reply_that_is_none_is_one_clear_error(reply: Callable[..., None], what: str) -> None:
-    with Loopback() as server, opened(server.address, patience=HASTY) as generator:
+    with Loopback() as server, opened(server.address) as generator:
         server.default = reply
         with pytest.raises(FbragError, match=what) as raised:
             text_of(generator)
