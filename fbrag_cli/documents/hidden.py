@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -34,8 +33,7 @@ BLACK = Color(0, 0, 0)
 PATTERN, UNKNOWN_COLOR = "pattern", Color(-1000, -1000, -1000)
 
 
-@dataclass(frozen=True, slots=True)
-class Look:
+class Look(NamedTuple):
     """How a piece of text is drawn.
 
     size: size of its letters in points; None if unknown. color: its own color; None without one ("automatic"). ground: color of

@@ -402,10 +402,3 @@ def _line_end(text: str, start: int, end: int) -> int:
 def is_name(cell: str) -> bool:
     """Return whether a cell, not empty, can name a column: it has a letter and does not begin with a digit, or it is a year."""
     return bool(_YEAR.fullmatch(cell)) or (not cell[0].isdecimal() and any(map(str.isalpha, cell)))
-
-
-def differs_from(header: Sequence[str], below: Sequence[str]) -> bool:
-    """Return whether a row of names is surely a header: cells below it begin with digits, and none of its own do but years."""
-    if not any(cell[0].isdecimal() for cell in header):
-        return any(cell[0].isdecimal() for cell in below)
-    return not all(map(is_name, below))

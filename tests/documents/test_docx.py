@@ -439,6 +439,14 @@ def test_an_equation_keeps_its_distance_from_the_next_word(tmp_path: Path) -> No
     assert written(tmp_path, docx(f"<w:p>{_math(_m('a=0 '))}{_run('so')}</w:p>"), "d.docx").text == "a=0 so"
 
 
+def test_an_equation_whose_form_was_changed_is_whole(tmp_path: Path) -> None:
+    changed = "<w:rPr><w:rPrChange><w:rPr><w:b/></w:rPr></w:rPrChange></w:rPr>"
+    above = f"<m:num><m:r>{changed}<m:t>a</m:t></m:r></m:num>"
+    fraction = f"<m:f>{above}<m:den>{_m('2')}</m:den></m:f>"
+    body = f"<w:p>{_math(fraction)}</w:p>"
+    assert written(tmp_path, docx(body), "d.docx").text == "a/2"
+
+
 def test_deleted_parts_of_an_equation_are_not_read(tmp_path: Path) -> None:
     body = f"<w:p>{_math(_m('a=1') + '<w:del>' + _m('2') + '</w:del>')}</w:p>"
     assert written(tmp_path, docx(body), "d.docx").text == "a=1"

@@ -199,6 +199,12 @@ def test_title_and_description_of_a_picture_are_read(tmp_path: Path) -> None:
     assert written(tmp_path, odt(_P(f"See {both} here.")), "d.odt").text == "See [The quay] [A brig at noon] here."
 
 
+def test_what_describes_a_shape_is_read_also_after_a_formula(tmp_path: Path) -> None:
+    shape = "<draw:custom-shape><svg:desc>An arrow to the quay</svg:desc></draw:custom-shape>"
+    data = odt(_P(f"Of {_FRAME} and {shape}."), {"Object 1/content.xml": odf(_MATH, "document-content")})
+    assert written(tmp_path, data, "d.odt").text == "Of E=(a+b)/2c^2 and [An arrow to the quay]."
+
+
 def test_pictures_are_counted_but_not_those_of_objects(tmp_path: Path) -> None:
     picture = '<draw:frame><draw:image xlink:href="Pictures/1.png"/></draw:frame>'
     shown = f"<draw:frame><draw:object-ole/>{picture[12:]}"

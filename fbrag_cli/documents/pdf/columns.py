@@ -13,7 +13,7 @@ from math import inf
 from statistics import median
 
 from fbrag_cli.documents.pdf.page_text import Cell, PageLines
-from fbrag_cli.documents.tables import differs_from, is_name
+from fbrag_cli.documents.tables import is_name
 
 _MIN_COLUMNS = 3  # with two, a value can belong to one column only
 _MAX_COLUMNS = 50
@@ -149,10 +149,12 @@ def _names_columns(page: PageLines, index: int) -> bool:
 
 
 def _begins_table(page: PageLines, index: int) -> bool:
-    """Return whether a line is surely a header."""
+    """Return whether a line is surely a header: cells below it begin with digits, and none of its own do but years."""
+    if not _names_columns(page, index) or _columns_of(page, index) is None:
+        return False
     below = [cell.text for cells in page.cells[index + 1 : index + 1 + _MIN_ROWS] for cell in cells]
-    is_header = _names_columns(page, index) and _columns_of(page, index) is not None
-    return is_header and differs_from([cell.text for cell in page.cells[index]], below)
+    has_years = any(cell.text[0].isdecimal() for cell in page.cells[index])
+    return not all(map(is_name, below)) if has_years else any(cell[0].isdecimal() for cell in below)
 
 
 def _widened(columns: _Columns, rows: Sequence[Sequence[Cell]]) -> _Columns:

@@ -194,6 +194,8 @@ class BlockBuilder:
 
     def end_block(self) -> None:
         """Make a block of the running text, if there is any."""
+        if self._lines == [[]]:
+            return
         if self._is_struck:
             self._end_struck()
         lines = ["".join(parts) for parts in self._lines]

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 from fbrag_cli.documents.readers.blocks import Block, BlockBuilder
+from fbrag_cli.documents.readers.nested import Target
 from fbrag_cli.documents.readers.package import Archive, Relation, number
 from fbrag_cli.errors import FbragError
 
@@ -38,7 +39,7 @@ class _Series:
         self.points: dict[str, dict[int, str]] = {"cat": {}, "val": {}}
 
 
-class _Chart:
+class _Chart(Target):
     """The target of lxml's parser for a chart. Points of scatter charts (x, y) are read as categories and values."""
 
     def __init__(self) -> None:
@@ -83,9 +84,6 @@ class _Chart:
     def data(self, data: str) -> None:
         if self._text is not None:
             self._text.append(data)
-
-    def close(self) -> None:
-        pass
 
     def _add(self, text: str) -> None:
         if self._in_title and self._titles:
@@ -136,7 +134,7 @@ def _number(text: str) -> str:
         return text
 
 
-class _Diagram:
+class _Diagram(Target):
     """The target of lxml's parser for the data of a diagram."""
 
     def __init__(self) -> None:
@@ -163,6 +161,3 @@ class _Diagram:
     def data(self, data: str) -> None:
         if self._in_text:
             self._builder.text(data)
-
-    def close(self) -> None:
-        pass

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fbrag_cli.documents.document import STRUCK, Extracted, comment
 from fbrag_cli.documents.hidden import PATTERN, UNKNOWN_COLOR, WHITE, Color, Look, ground_of, is_hidden, parse_color
@@ -15,8 +15,8 @@ from fbrag_cli.documents.readers.blocks import MANY_ROWS, Block, extracted
 from fbrag_cli.documents.readers.charts import read_linked
 from fbrag_cli.documents.readers.docx_numbering import Numbering, written_number
 from fbrag_cli.documents.readers.docx_styles import Properties, Styles, Theme, is_on, level_of
-from fbrag_cli.documents.readers.equations import Equation
-from fbrag_cli.documents.readers.package import Archive, Names, Relation, attribute, number
+from fbrag_cli.documents.readers.nested import Context, Nested, Start
+from fbrag_cli.documents.readers.package import Archive, Relation, attribute, number
 from fbrag_cli.documents.readers.symbols import symbol, without_glyphs
 from fbrag_cli.documents.readers.writer import PAGE_NUMBER, Writer
 from fbrag_cli.documents.source import Source
@@ -227,17 +227,14 @@ class _WordField:
 
 
 @dataclass
-class _Context:
-    """What holds in an open element, also in those within it that have no other. end: what to do at its end. described: takes the
-    properties in it. ground: color of the shape around. is_behind: whether it is drawn behind the text, for what floats; None for
-    other things. n_seen: pieces of text before a choice (mc:AlternateContent)."""
+class _Context(Context):
+    """What holds in an open element. described: takes the properties in it. ground: color of the shape around. is_behind: whether
+    it is drawn behind the text, for what floats; None for other things. n_seen: pieces of text before a choice
+    (mc:AlternateContent)."""
 
-    end: Callable[[], object] | None = None
-    is_skipped: bool = False
     is_deleted: bool = False
     is_object: bool = False
     is_group: bool = False
-    equation: Equation | None = None
     described: Properties | None = None
     paragraph: _Paragraph | None = None
     run: Properties = field(default_factory=dict)
@@ -249,7 +246,7 @@ class _Context:
     n_seen: int | None = None
 
 
-class _WordPart:
+class _WordPart(Nested[_Context]):
     """The target of lxml's parser for a part: the body, a header, notes or comments.
 
     relations: of the part, by identity. is_header_or_footer: whether the part is one.
@@ -265,22 +262,15 @@ class _WordPart:
         self._is_header_or_footer = is_header_or_footer
         self.headers_footers: dict[str, str] = {}
         self.notes: dict[str, tuple[str, list[Block]]] = {}
-        self._names = Names(_PREFIXES)
-        self._innermost = ""  # name of the open element, if no other has begun or ended in it
-        self._context = _Context()
-        self._outer: list[_Context] = []  # those of the elements around
+        super().__init__(_Context(self._actions_at_starts()), _PREFIXES, _SKIPPED.union(_DELETIONS))
         self._fields: list[_WordField] = []  # which begin and end anywhere
         self._n_silent = 0  # open fields whose text is not shown
         self._section = 0
         self._floats = self._floats_behind = False  # whether a picture or filled shape does on the page so far
-        self._starts = self._actions_at_starts()
 
-    def _actions_at_starts(self) -> dict[str, Callable[[dict[str, str]], object]]:
-        def skip(_: object) -> None:
-            self._enter(is_skipped=True)
-
+    def _actions_at_starts(self) -> dict[str, Start]:
         return {
-            **dict.fromkeys(_SKIPPED, skip),
+            **dict.fromkeys(_SKIPPED, self.skip),
             **{"w:del": partial(self._delete, " "), "w:moveFrom": partial(self._delete, None)},
             **{f"w:{name}": partial(self._property, name) for name in _PROPERTIES.split()},
             **{f"a:{name}": partial(self._fill, fill) for name, fill in _FILLS.items()},
@@ -292,7 +282,7 @@ class _WordPart:
             "w:pPr": self._properties_of_paragraph,
             "w:tblPr": self._properties_of_table,
             "w:tblPrEx": self._properties_of_table,
-            "w:tcPr": lambda _: self._enter(described=self._context.cell),
+            "w:tcPr": lambda _: self.enter(described=self.context.cell),
             "w:rPr": self._properties_of_run,
             "w:r": self._run,
             "w:tab": lambda _: self._say(" "),
@@ -324,17 +314,17 @@ class _WordPart:
             "w:footerReference": lambda given: self.headers_footers.setdefault(attribute(given, "id"), "footer"),
             "w:altChunk": lambda _: self._leave_out("embedded document"),
             "w:subDoc": lambda _: self._leave_out("subdocument"),
-            "w:object": lambda _: self._enter(is_object=True),
-            "m:oMath": lambda _: self._enter(self._end_equation, equation=Equation()),
-            "mc:AlternateContent": lambda _: self._enter(n_seen=self._n_seen()),
+            "w:object": lambda _: self.enter(is_object=True),
+            "m:oMath": self.begin_equation,
+            "mc:AlternateContent": lambda _: self.enter(n_seen=self._n_seen()),
             "mc:Fallback": self._fallback,
             "wp:docPr": lambda given: self._describe(given.get("descr", "").strip() or given.get("title", "")),
-            "wp:anchor": lambda given: self._enter(is_behind=is_on(given.get("behindDoc", "0"))),
-            "wps:wsp": lambda _: self._enter(self._end_shape, shape={}),
+            "wp:anchor": lambda given: self.enter(is_behind=is_on(given.get("behindDoc", "0"))),
+            "wps:wsp": lambda _: self.enter(self._end_shape, shape={}),
             "a:fillRef": self._fill_of_style,
-            "wpg:wgp": lambda _: self._enter(is_group=True),
+            "wpg:wgp": lambda _: self.enter(is_group=True),
             "pic:pic": lambda _: self._picture(),
-            "pic:cNvPr": lambda given: self._describe(given.get("descr", "") if self._context.is_group else ""),
+            "pic:cNvPr": lambda given: self._describe(given.get("descr", "") if self.context.is_group else ""),
             "v:fill": self._old_fill,
             "v:imagedata": self._old_picture,
             "v:textpath": lambda given: self._say(given.get("string", "")),
@@ -344,62 +334,30 @@ class _WordPart:
             "o:OLEObject": self._object,
         }
 
-    # -- the parser's calls --------------------------------------------------------------------------------------------------
-
-    def start(self, tag: str, attributes: dict[str, str]) -> None:
-        name = self._innermost = self._names[tag]
-        context = self._context
-        self._outer.append(context)
-        if context.is_skipped:
-            return
-        if context.equation is not None and name not in _DELETIONS and name not in _SKIPPED:
-            context.equation.start(name.partition(":")[2], attributes)
-        elif name in self._starts:
-            self._starts[name](attributes)
-
-    def end(self, tag: str) -> None:
-        self._innermost = ""
-        context, outer = self._context, self._outer.pop()
-        if context is not outer:
-            if context.end is not None:
-                context.end()
-            self._context = outer
-        elif context.equation is not None:
-            context.equation.end()
-
     def data(self, data: str) -> None:
-        context = self._context
+        context = self.context
         if context.is_skipped:
-            if context.is_deleted and self._innermost in _TEXT:
+            if context.is_deleted and self.innermost in _TEXT:
                 self._writer.markup.leave_out(data, STRUCK)
         elif context.equation is not None:
             context.equation.data(data)
-        elif self._innermost in _TEXT:
+        elif self.innermost in _TEXT:
             self._say(without_glyphs(data, context.run.get("rFonts", "")))
-        elif self._innermost == "w:instrText" and self._fields:
+        elif self.innermost == "w:instrText" and self._fields:
             instruction = self._fields[-1].instruction
             if len(instruction) < _MAX_INSTRUCTION:
                 instruction.append(data[:_MAX_INSTRUCTION])
 
-    def close(self) -> None:
-        pass
-
-    def _enter(self, end: Callable[[], object] | None = None, **changes: Any) -> None:
-        """Let something else hold in the open element. end: what to do at its end."""
-        inner = object.__new__(_Context)
-        vars(inner).update(vars(self._context), end=end, **changes)  # some times faster than `replace`
-        self._context = inner
-
     def _property(self, name: str, given: dict[str, str]) -> None:
-        if self._context.described is not None:
-            self._theme.take(self._context.described, name, given)
+        if self.context.described is not None:
+            self._theme.take(self.context.described, name, given)
 
     def _delete(self, joins: str | None, _: dict[str, str]) -> None:
         """Begin a tracked deletion, which may be that of the end of a paragraph. joins: what joins this to the next one then."""
-        context, is_read = self._context, self._writer.markup.is_read
+        context, is_read = self.context, self._writer.markup.is_read
         if context.paragraph is not None and context.described is context.paragraph.mark and not is_read:
             context.paragraph.joins = joins
-        self._enter(is_deleted=True, is_skipped=not is_read, equation=context.equation if is_read else None)
+        self.enter(is_deleted=True, is_skipped=not is_read, equation=context.equation if is_read else None)
 
     # -- paragraphs ----------------------------------------------------------------------------------------------------------
 
@@ -407,42 +365,42 @@ class _WordPart:
         """Add text that is shown."""
         if self._n_silent:
             return
-        paragraph, (hidden, struck) = self._context.paragraph, self._look()
+        paragraph, (hidden, struck) = self.context.paragraph, self._look()
         if paragraph is not None and paragraph.joins is not None and not hidden:
             self._writer.carry(text, struck=struck)
         else:
-            shift = _SHIFTS.get(self._context.run.get("vertAlign", ""), "")
+            shift = _SHIFTS.get(self.context.run.get("vertAlign", ""), "")
             self._writer.say(text, hidden=hidden, struck=struck, shift=shift)
 
     def _look(self) -> tuple[bool, bool]:
         """Return whether a person does not see the text of the open run, and whether it is struck out."""
-        run, paragraph, styles = self._context.run, self._context.paragraph, self._styles
+        run, paragraph, styles = self.context.run, self.context.paragraph, self._styles
         of_run = styles[run["rStyle"]] if "rStyle" in run else {}
         of_paragraph = styles[self._style_of(paragraph)] if paragraph is not None else {}
-        line = run, of_run, of_paragraph, styles.defaults
+        every = {**styles.defaults, **of_paragraph, **of_run, **run}
 
         def has(toggle: str) -> bool:
             """Return whether the run itself has a property, or else one of its two styles, but not both."""
+            if toggle not in every:
+                return False
             if toggle in run:
                 return is_on(run[toggle])
             return is_on(of_run.get(toggle, "0")) != is_on(of_paragraph.get(toggle, "0"))
 
-        color = parse_color(next((each["color"] for each in line if "color" in each), ""))
-        size = next((each["sz"] for each in line if "sz" in each), "")
-        ground = None
+        color, ground, size = parse_color(every.get("color", "")), None, every.get("sz", "")
         if color is not None:
             own = paragraph.properties if paragraph is not None else {}
             fills = (next((each["fill"] for each in pair if "fill" in each), "") for pair in ((run, of_run), (own, of_paragraph)))
             ground = ground_of(fills) or self._ground()
         hidden = is_hidden(Look(number(size, 2) / 2 if size else None, color, ground, hidden=has("vanish")))
-        return hidden, self._context.is_deleted or has("strike") or has("dstrike")
+        return hidden, self.context.is_deleted or has("strike") or has("dstrike")
 
     def _style_of(self, paragraph: _Paragraph) -> str:
         return paragraph.properties.get("pStyle", self._styles.default)
 
     def _ground(self) -> Color | None:
         """Return the color that the open paragraph is on; None for that of paper."""
-        context = self._context
+        context = self.context
         table, cell = context.table, context.cell
         if table is None or cell is None:
             return context.ground or self._document.page or (UNKNOWN_COLOR if self._floats_behind else None)
@@ -451,7 +409,7 @@ class _WordPart:
 
     def _paragraph(self, _: dict[str, str]) -> None:
         paragraph = _Paragraph()
-        self._enter(self._end_paragraph, paragraph=paragraph, run={}, described=None)
+        self.enter(self._end_paragraph, paragraph=paragraph, run={}, described=None)
         self._writer.begin_paragraph(lambda: self._opening(paragraph))
 
     def _opening(self, paragraph: _Paragraph) -> tuple[int, str]:
@@ -469,7 +427,7 @@ class _WordPart:
         return level, self._numbering.label(key, min(at or 0, 8))
 
     def _end_paragraph(self) -> None:
-        paragraph = self._context.paragraph
+        paragraph = self.context.paragraph
         assert paragraph is not None
         for opened in reversed(self._fields):  # one without a result
             if not self._n_silent:
@@ -488,23 +446,23 @@ class _WordPart:
             if paragraph is not None and paragraph.properties.get("framePr") in ("drop", "margin"):
                 paragraph.joins = ""
 
-        paragraph = self._context.paragraph
-        self._enter(end, described=None if paragraph is None else paragraph.properties)
+        paragraph = self.context.paragraph
+        self.enter(end, described=None if paragraph is None else paragraph.properties)
 
     def _properties_of_table(self, _: dict[str, str]) -> None:
-        self._enter(described=None if self._context.table is None else self._context.table.properties)
+        self.enter(described=None if self.context.table is None else self.context.table.properties)
 
     def _properties_of_run(self, _: dict[str, str]) -> None:
-        context = self._context
+        context = self.context
         if context.paragraph is not None and context.described is context.paragraph.properties:
-            self._enter(described=context.paragraph.mark)
+            self.enter(described=context.paragraph.mark)
 
     def _run(self, _: dict[str, str]) -> None:
         run: Properties = {}
-        self._enter(run=run, described=run)
+        self.enter(run=run, described=run)
 
     def _break(self, given: dict[str, str]) -> None:
-        paragraph = self._context.paragraph
+        paragraph = self.context.paragraph
         if attribute(given, "type") == "page":
             self._begin_page()
         is_read = self._writer.markup.is_read or not any(self._look())
@@ -518,12 +476,12 @@ class _WordPart:
 
     def _end_section(self, _: dict[str, str]) -> None:
         self._document.sections.append({})
-        if self._context.paragraph is not None:
-            self._context.paragraph.ends_section = True
+        if self.context.paragraph is not None:
+            self.context.paragraph.ends_section = True
 
     def _numbers(self, kind: str, _: dict[str, str]) -> None:
         if self._document.sections:
-            self._enter(described=self._document.sections[-1].setdefault(kind, {}))
+            self.enter(described=self._document.sections[-1].setdefault(kind, {}))
 
     def _note_mark(self, kind: str, given: dict[str, str]) -> None:
         is_numbered = not is_on(attribute(given, "customMarkFollows") or "0")
@@ -540,9 +498,8 @@ class _WordPart:
         except ValueError:
             pass  # no number: nothing is shown
 
-    def _end_equation(self) -> None:
-        if self._context.equation is not None:
-            self._say(self._context.equation.text())
+    def end_equation(self, text: str) -> None:
+        self._say(text)
 
     def _field_mark(self, given: dict[str, str]) -> None:
         kind = attribute(given, "fldCharType")
@@ -556,7 +513,7 @@ class _WordPart:
     def _simple_field(self, given: dict[str, str]) -> None:
         self._begin_field(_WordField([attribute(given, "instr")]))
         self._begin_result()
-        self._enter(self._end_field)
+        self.enter(self._end_field)
 
     def _begin_field(self, begun: _WordField) -> None:
         self._fields.append(begun)
@@ -589,20 +546,20 @@ class _WordPart:
 
     def _begin_table(self, _: dict[str, str]) -> None:
         self._writer.begin_table()
-        self._enter(table=_Table(self._ground()), cell=None)
+        self.enter(table=_Table(self._ground()), cell=None)
 
     def _row(self, _: dict[str, str]) -> None:
-        table = self._context.table or _Table()
+        table = self.context.table or _Table()
         table.row, table.column = table.row + 1, 0
         self._writer.builder.begin_row()
-        self._enter(lambda: self._writer.builder.end_row(), table=table, cell=None)
+        self.enter(lambda: self._writer.builder.end_row(), table=table, cell=None)
 
     def _cell(self, _: dict[str, str]) -> None:
         self._writer.begin_cell()
-        self._enter(self._end_cell, cell={}, table=self._context.table or _Table(), paragraph=None)
+        self.enter(self._end_cell, cell={}, table=self.context.table or _Table(), paragraph=None)
 
     def _end_cell(self) -> None:
-        table, cell = self._context.table, self._context.cell
+        table, cell = self.context.table, self.context.cell
         assert table is not None
         assert cell is not None
         span = max(1, min(number(cell.get("gridSpan", "")), _MAX_COLUMNS - table.column))
@@ -617,7 +574,7 @@ class _WordPart:
 
         given = dict(given)
         self._writer.begin_story()
-        self._enter(end)
+        self.enter(end)
 
     def _link(self, kind: str, identity: str) -> None:
         self._writer.add(self._document.linked(kind, self._relations.get(identity), identity))
@@ -626,9 +583,9 @@ class _WordPart:
         return self._writer.n_said + self._writer.left_out.total() + self._writer.markup.left_out.total()
 
     def _fallback(self, _: dict[str, str]) -> None:
-        before = self._context.n_seen
+        before = self.context.n_seen
         if before is not None and self._n_seen() > before:
-            self._enter(is_skipped=True)  # a copy for older programs
+            self.enter(is_skipped=True)  # a copy for older programs
 
     def _describe(self, text: str) -> None:
         if text.strip():
@@ -644,28 +601,28 @@ class _WordPart:
 
     def _begin_box(self, _: dict[str, str]) -> None:
         """Begin the text of a shape. One without a fill shows what it floats on."""
-        fill = "" if self._context.shape is None else self._context.shape.get("fill", "")
+        fill = "" if self.context.shape is None else self.context.shape.get("fill", "")
         ground = parse_color(fill) or (UNKNOWN_COLOR if self._floats else self._ground())
         self._writer.begin_story()
-        self._enter(self._writer.end_box, ground=ground, table=None, cell=None, paragraph=None)
+        self.enter(self._writer.end_box, ground=ground, table=None, cell=None, paragraph=None)
 
     def _picture(self) -> None:
-        if not self._context.is_object:  # which a picture shows
+        if not self.context.is_object:  # which a picture shows
             self._leave_out("picture")
             self._note_float(UNKNOWN_COLOR)
 
     def _note_float(self, fill: Color | None) -> None:
         """Remember that something filled floats on the page: it may be below text that follows."""
-        is_behind = self._context.is_behind
+        is_behind = self.context.is_behind
         if is_behind is not None and fill is not None and not fill.is_near(WHITE):
             self._floats, self._floats_behind = True, self._floats_behind or is_behind
 
     def _end_shape(self) -> None:
-        shape = self._context.shape
+        shape = self.context.shape
         self._note_float(None if shape is None else parse_color(shape.get("fill", "")))
 
     def _fill(self, fill: str, _: dict[str, str]) -> None:
-        if (shape := self._context.shape) is not None:
+        if (shape := self.context.shape) is not None:
             shape.setdefault("fill", fill)
 
     def _fill_of_style(self, given: dict[str, str]) -> None:
@@ -674,14 +631,14 @@ class _WordPart:
 
     def _color_of_shape(self, given: dict[str, str], *, is_named: bool = False) -> None:
         """Take the first color of a shape."""
-        shape, value = self._context.shape, given.get("lastClr") or given.get("val", "")
+        shape, value = self.context.shape, given.get("lastClr") or given.get("val", "")
         is_first = shape is not None and "fill" not in shape
         self._fill(self._theme.color("", value) if is_named else value, given)
-        self._enter(described=shape if is_first else None)
+        self.enter(described=shape if is_first else None)
 
     def _changed_color(self, _: dict[str, str]) -> None:
-        shape = self._context.shape
-        if shape is not None and self._context.described is shape:
+        shape = self.context.shape
+        if shape is not None and self.context.described is shape:
             shape["fill"] = PATTERN
 
     def _background(self, given: dict[str, str]) -> None:
@@ -694,14 +651,14 @@ class _WordPart:
     def _old_shape(self, given: dict[str, str]) -> None:
         """Begin a shape of VML. It is white unless it says something else."""
         style, fill = given.get("style", ""), given.get("fillcolor", "white").split(" ")[0]
-        is_behind = "z-index:-" in style if "position:absolute" in style else self._context.is_behind
+        is_behind = "z-index:-" in style if "position:absolute" in style else self.context.is_behind
         fill = "auto" if given.get("filled") in ("f", "false") else fill
-        self._enter(self._end_shape, shape={"fill": fill}, is_behind=is_behind)
+        self.enter(self._end_shape, shape={"fill": fill}, is_behind=is_behind)
 
     def _old_fill(self, given: dict[str, str]) -> None:
         is_pattern = given.get("type", "solid") != "solid" or "opacity" in given
-        if is_pattern and self._context.shape is not None:
-            self._context.shape["fill"] = PATTERN
+        if is_pattern and self.context.shape is not None:
+            self.context.shape["fill"] = PATTERN
         elif is_pattern and self._document.page is not None:
             self._document.page = UNKNOWN_COLOR
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from fbrag_cli.documents.hidden import PATTERN
-from fbrag_cli.documents.readers.package import attribute, number
+from fbrag_cli.documents.readers.package import attribute, number, theme_colors
 
 if TYPE_CHECKING:
     from lxml.etree import _Element
@@ -36,10 +36,7 @@ class Theme:
     """The colors of a document by their names. root: a:theme; None without one."""
 
     def __init__(self, root: _Element | None) -> None:
-        self._colors = {"lt1": "FFFFFF", "dk1": "000000"}
-        for named in () if root is None else root.iterfind("{*}themeElements/{*}clrScheme/{*}*"):
-            for color in named:
-                self._colors[named.tag.rpartition("}")[2]] = color.get("lastClr") or color.get("val") or ""
+        self._colors = theme_colors(root)
 
     def color(self, value: str, name: str) -> str:
         """Return a color. name: as "background1" or "accent3", which counts if there is no value."""

@@ -14,7 +14,8 @@ from fbrag_cli.documents.hidden import WHITE, Color, Look, is_hidden, parse_colo
 from fbrag_cli.documents.layout import Box, reading_order
 from fbrag_cli.documents.readers.blocks import MANY_ROWS, Block, BlockBuilder, MarkupText
 from fbrag_cli.documents.readers.charts import read_linked
-from fbrag_cli.documents.readers.package import Archive, Relation, attribute, number
+from fbrag_cli.documents.readers.nested import Target
+from fbrag_cli.documents.readers.package import Archive, Relation, attribute, number, theme_colors
 from fbrag_cli.errors import FbragError
 
 if TYPE_CHECKING:
@@ -147,7 +148,7 @@ class Layout:
         return same + [each for each in found if each.placeholder is not None and each.placeholder[0] == kind]
 
 
-class Drawing:
+class Drawing(Target):
     """The target of lxml's parser for a drawing. title: the text of its title; `blocks` returns all other text. is_hidden:
     whether the whole slide is. markup: decides whether struck-out and hidden text is read. layout: what lies below
     a slide; None for a drawing whose ground is not known, in which all is seen."""
@@ -212,9 +213,9 @@ class Drawing:
             case [_, _, _, "rPr"]:
                 self._look = Look(size=number(attributes.get("sz", ""), 1200) / 100)
             case [_, "rPr", "solidFill", _]:
-                self._look = replace(self._look, color=_color(layout, self._path[-1], attributes))
+                self._look = self._look._replace(color=_color(layout, self._path[-1], attributes))
             case [_, _, "rPr", "highlight"] | ["rPr", "solidFill", _, _]:
-                self._look = replace(self._look, color=None)
+                self._look = self._look._replace(color=None)
         if fill is not None and holder in ("bgPr", "bgRef"):
             self.background = fill
         elif fill is not None and self._frame is not None and (holder != "fillRef" or self._frame.fill is None):
@@ -233,7 +234,7 @@ class Drawing:
                 if own is None or box is None or not _are_apart(box, own):
                     ground = other.fill if own is not None and box is not None and _holds(box, own) else _UNKNOWN
         ground = ground or self.background or Look(ground=WHITE)
-        return is_hidden(replace(look, ground=ground.ground, on_picture=ground.on_picture))
+        return is_hidden(look._replace(ground=ground.ground, on_picture=ground.on_picture))
 
     def _place(self, frame: _Frame, name: str, attributes: dict[str, str]) -> None:
         match name:
@@ -337,9 +338,6 @@ class Drawing:
         if self._in_text and not self._skipped_depth:
             self._text(data)
 
-    def close(self) -> None:
-        pass
-
     def blocks(self, size: tuple[int, int] | None = None) -> list[Block]:
         """Return the text of the shapes: in the order of the file, or with `size`, which is that of the slide, in the order in
         which it is read, without the shapes that lie outside."""
@@ -406,12 +404,6 @@ def read_layout(archive: Archive, part: str, linked: Iterable[Relation], below: 
         placeholders = [*(each for each in drawing._frames if each.placeholder is not None), *below.placeholders]
         return Layout(frames, placeholders, drawing.background, colors)
     return below
-
-
-def theme_colors(theme: _Element) -> dict[str, str]:
-    """Return the colors of a theme by their names: lt1, dk1, accent1."""
-    colors = {each.tag.rpartition("}")[2]: each[0] for scheme in theme.iter("{*}clrScheme") for each in scheme if len(each)}
-    return {name: each.get("lastClr") or each.get("val", "") for name, each in colors.items()}
 
 
 def _color(layout: Layout, name: str, attributes: Mapping[str, str]) -> Color | None:

@@ -13,6 +13,7 @@ from fbrag_cli.documents.document import HIDDEN, STRUCK, Extracted
 from fbrag_cli.documents.hidden import Look, is_hidden
 from fbrag_cli.documents.readers.blocks import MANY_ROWS, SOFT_HYPHEN, Block, BlockBuilder, MarkupText, content_of
 from fbrag_cli.documents.readers.css import Element, StyleSheet, drawn
+from fbrag_cli.documents.readers.nested import Target
 from fbrag_cli.documents.readers.number_formats import lettered, roman, upper
 from fbrag_cli.documents.source import Source
 
@@ -116,7 +117,7 @@ class _Open:
     is_skipped: bool = False
 
 
-class _PageReading:
+class _PageReading(Target):
     """The target of lxml's parser: it is called with each tag and text, in the page's order."""
 
     def __init__(self, markup: bool, sheet: StyleSheet, lengths: Iterable[int]) -> None:
@@ -261,15 +262,6 @@ class _PageReading:
     def _end_list(self) -> None:
         self._builder.end_block()
         self._lists.pop()
-
-    def comment(self, text: str) -> None:
-        pass
-
-    def pi(self, target: str, data: str | None = None) -> None:
-        pass
-
-    def close(self) -> None:
-        pass
 
     def _marker(self, value: str) -> str:
         """Return the mark of the next item. value: its own number, if the page gives one."""

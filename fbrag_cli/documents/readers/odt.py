@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
-from typing import TypeVar
+from typing import Any
 
 from fbrag_cli.documents.document import HIDDEN, STRUCK, Extracted, comment
 from fbrag_cli.documents.hidden import PATTERN, Look, ground_of, is_hidden, parse_color
 from fbrag_cli.documents.readers.blocks import MANY_ROWS, Block, extracted
-from fbrag_cli.documents.readers.equations import Equation
-from fbrag_cli.documents.readers.odt_styles import OUTLINE, Level, Styles, label
-from fbrag_cli.documents.readers.package import Archive, Names, attribute, feed, number, resolved
+from fbrag_cli.documents.readers.nested import Context, Nested, Start
+from fbrag_cli.documents.readers.odt_styles import OUTLINE, READ, Level, Styles, label
+from fbrag_cli.documents.readers.package import Archive, attribute, feed, number, resolved
 from fbrag_cli.documents.readers.writer import PAGE_NUMBER, Writer
 from fbrag_cli.documents.source import Source
 from fbrag_cli.errors import FbragError
-
-Ended = TypeVar("Ended")
 
 _MEDIA_TYPE = "application/vnd.oasis.opendocument.text"
 _CONTENT, _STYLES = "content.xml", "styles.xml"
@@ -74,17 +72,42 @@ def refuse_encrypted(source: Source, archive: Archive) -> None:
 
 @dataclass(slots=True)
 class _OpenList:
-    """An open list. style: key of its style. counts: last number by level. begun: whether its open item has begun. start: number
-    that its open item begins with. is_header: whether that item has no number."""
+    """An open list. style: key of its style. counts: last number by level. depth: its level, from 1. begun: whether its open item
+    has begun. start: number that its open item begins with. is_header: whether that item has no number."""
 
     style: str
     counts: dict[int, int]
+    depth: int
     begun: bool = False
     start: int | None = None
     is_header: bool = False
 
 
-class _OpenDocument:
+@dataclass(slots=True)
+class _Frame:
+    """A frame. is_read: whether it holds what is read, so that its descriptions are not needed. is_object: whether it holds an
+    object, which its picture shows."""
+
+    is_read: bool = False
+    is_object: bool = False
+
+
+@dataclass
+class _Context(Context):
+    """What holds in an open element. is_hidden: whether it is skipped as hidden text. look: how its text is drawn
+    (`Styles.look`), and the color around, "ground". items: the innermost list of the innermost text. said: label of the open
+    note, author of the open comment. collected: takes the text of a description, a deletion or an author."""
+
+    is_hidden: bool = False
+    in_header_or_footer: bool = False
+    look: dict[str, str] = field(default_factory=dict)
+    items: _OpenList | None = None
+    frame: _Frame = field(default_factory=_Frame)
+    said: dict[str, str] = field(default_factory=dict)
+    collected: list[str] | None = None
+
+
+class _OpenDocument(Nested[_Context]):
     """The target of lxml's parser for the styles and then the content of a document, for both in one file, or for a formula or
     chart in it.
 
@@ -97,34 +120,18 @@ class _OpenDocument:
         self.left_out, self.markup = self._writer.left_out, self._writer.markup
         self._archive = archive
         self._objects: set[str] = set()  # names of those that were read
-        self._names = Names(_PREFIXES)
         self._styles = Styles()
-        self._in_styles = 0
-        self._in_header_or_footer = False
+        self._text, self._in_styles = self._starts_of_text(), self._starts_of_styles()
+        super().__init__(_Context(self._text), _PREFIXES)
         self._page = ""
         self._headers_footers: dict[str, list[tuple[str, list[Block]]]] = {}  # kinds and blocks, by their page
         self._next_pages: dict[str, str] = {}
-        self._skipped_depth = 0
-        self._is_hidden = False  # whether what is skipped is hidden text
         self._is_muted = False  # whether the rest of the paragraph is hidden
-        self._looks: list[dict[str, str]] = [{}]  # of text in the open elements (`Styles.look`), and the color around, "ground"
         self._floats = self._floats_behind = False  # whether a picture or filled shape does on the page so far
-        self._change = ""  # key of the change that is described
-        self._changes_depth = 0  # of open elements, from the list of changes
         self._deletions: dict[str, str] = {}  # text of each deletion, until it is at its place
-        self._lists: list[_OpenList] = []  # of the innermost text
-        self._outer_lists: list[list[_OpenList]] = []
         self._outline: dict[int, int] = {}
         self._counts: dict[str, dict[int, int]] = {}  # numbers of lists by key, and of the last list of a style
-        self._equation: Equation | None = None
-        self._collected: list[str] | None = None  # text of a description or an author
-        self._is_read = False  # whether the open frame holds what is read, so that its descriptions are not needed
-        self._is_object = False  # whether the open frame holds an object
-        self._open_comments: list[str] = []  # their names
-        self._author = ""  # of the open comment
-        self._label = ""  # of the open note
         self._comments: list[tuple[str, str, str]] = []  # author, name of the place, and text of each
-        self._starts, self._ends = self._actions_at_starts(), self._actions_at_ends()
 
     def blocks(self) -> list[Block]:
         """Return all blocks, with the headers and footers of the pages that a style names, or that follow one of these."""
@@ -145,13 +152,14 @@ class _OpenDocument:
         quotes = self._writer.quotes.found
         return [comment(author, quotes.get(name, ""), said) for author, name, said in self._comments]
 
-    def _actions_at_starts(self) -> dict[str, Callable[[dict[str, str]], None]]:
+    def _starts_of_text(self) -> dict[str, Start]:
         return {
-            **dict.fromkeys((*_SKIPPED, *_HEADERS_FOOTERS), self._skip),  # a header belongs to the styles
+            **dict.fromkeys((*_SKIPPED, *_HEADERS_FOOTERS), self.skip),  # a header belongs to the styles
+            **dict.fromkeys(_OF_STYLES, lambda _: self.enter(starts=self._in_styles)),
             "text:p": self._paragraph,
             "text:h": lambda given: self._paragraph(given, number(attribute(given, "outline-level"), 1, _MAX_LEVEL)),
             "text:span": self._span,
-            "text:tracked-changes": self._begin_changes,
+            "text:tracked-changes": self._changes,
             "text:change": self._deletion,
             "text:section": partial(self._hideable, "section"),
             "text:hidden-text": partial(self._hideable, "text"),
@@ -160,152 +168,93 @@ class _OpenDocument:
             "text:s": lambda given: self._say(" " * number(attribute(given, "c"), 1, _MAX_SPACES)),
             "text:tab": lambda _: self._say(" "),
             "text:line-break": lambda _: self._writer.line_break(),
-            "text:note": self._begin_story,
-            "text:note-citation": self._collect,
+            "text:note": self._note,
+            "text:note-citation": partial(self._collect, self._take),
             "text:list": self._list,
             "text:list-item": self._item,
             "text:list-header": lambda _: self._item({}, is_header=True),
             "text:page-number": self._page_number,
             "text:page-count": self._page_number,
             "table:table": self._table,
-            "table:table-row": lambda _: self._writer.builder.begin_row(),
+            "table:table-row": self._row,
             "table:table-cell": self._cell,
             "table:covered-table-cell": partial(self._cell, is_covered=True),
             **dict.fromkeys(_SHAPES, self._shape),
-            "draw:text-box": self._begin_story,
-            "draw:frame": self._frame,
+            "draw:text-box": lambda _: self._begin_story(self._writer.end_box),
+            "draw:frame": lambda given: self._shape(given, frame=_Frame()),
             "draw:object": self._object,
             "draw:object-ole": self._old_object,
             "draw:image": self._image,
-            "svg:title": self._collect,
-            "svg:desc": self._collect,
-            "office:annotation": self._begin_comment,
+            "svg:title": partial(self._collect, self._describe),
+            "svg:desc": partial(self._collect, self._describe),
+            "office:annotation": self._comment,
             "office:annotation-end": lambda given: self._writer.quotes.end(attribute(given, "name")),
-            "dc:creator": self._collect,
+            "dc:creator": partial(self._collect, self._take),
             "math:math": self._formula,
         }
 
-    def _actions_at_ends(self) -> dict[str, Callable[[], object]]:
+    def _starts_of_styles(self) -> dict[str, Start]:
+        def add(name: str) -> Start:
+            return lambda given: self._styles.add(name, given)
+
         return {
-            **{name: partial(self._end_header_or_footer, kind) for name, kind in _HEADERS_FOOTERS.items()},
-            "text:p": self._end_paragraph,
-            "text:h": self._end_paragraph,
-            **dict.fromkeys(("text:span", "text:section", "text:hidden-text", "table:table", "draw:frame"), self._looks.pop),
-            **dict.fromkeys(_SHAPES, self._looks.pop),
-            "text:note": lambda: self._end_story(partial(self._writer.end_note, self._label)),
-            "text:note-citation": self._end_label,
-            "text:list": self._end_list,
-            "text:list-item": self._end_item,
-            "text:list-header": self._end_item,
-            "table:table-row": lambda: self._writer.builder.end_row(),
-            "table:table-cell": self._end_cell,
-            "table:covered-table-cell": self._end_cell,
-            "draw:text-box": lambda: self._end_story(self._writer.end_box),
-            "svg:title": self._end_description,
-            "svg:desc": self._end_description,
-            "office:annotation": self._end_comment,
-            "dc:creator": self._end_author,
+            **{f"{prefix}{name}": add(name) for prefix in ("style:", "text:") for name in READ},
+            **{name: partial(self._header_or_footer, kind) for name, kind in _HEADERS_FOOTERS.items()},
+            "style:master-page": self._master_page,
         }
 
-    # -- the parser's calls --------------------------------------------------------------------------------------------------
-
-    def start(self, tag: str, attributes: dict[str, str]) -> None:
-        if self._skipped_depth:
-            self._skipped_depth += 1
-            return
-        name = self._names[tag]
-        if self._equation is not None:
-            self._equation.start(name.partition(":")[2], attributes)
-        elif self._changes_depth:
-            self._in_changes(name, attributes)
-        elif name in _OF_STYLES:
-            self._in_styles += 1
-        elif self._in_styles and not self._in_header_or_footer:
-            self._style(name, attributes)
-        elif (action := self._starts.get(name)) is not None:
-            action(attributes)
-
-    def end(self, tag: str) -> None:
-        if self._skipped_depth:
-            self._skipped_depth -= 1
-            self._is_hidden = self._is_hidden and self._skipped_depth > 0
-            return
-        name = self._names[tag]
-        if self._equation is not None:
-            if self._equation.end():
-                text, self._equation = self._equation.text(), None
-                self._say(text)
-        elif self._changes_depth:
-            self._changes_depth -= 1
-            if name == "text:changed-region":
-                self._deletions[self._change] = self._collected_text()
-        elif name in _OF_STYLES:
-            self._in_styles -= 1
-        elif (action := self._ends.get(name)) is not None and (not self._in_styles or self._in_header_or_footer):
-            action()
-
     def data(self, data: str) -> None:
-        if self._skipped_depth:
-            if self._is_hidden and not data.isspace():
-                self._is_hidden = False
+        context = self.context
+        if context.is_skipped:
+            if context.is_hidden and not data.isspace():
+                context.is_hidden = False
                 self.markup.left_out[HIDDEN] += 1
-        elif self._equation is not None:
-            self._equation.data(data)
-        elif self._collected is not None:
-            self._collected.append(data)
-        elif self._writer.in_paragraph and not self._changes_depth:
+        elif context.equation is not None:
+            context.equation.data(data)
+        elif context.collected is not None:
+            context.collected.append(data)
+        elif self._writer.in_paragraph:
             self._say(data)
 
-    def close(self) -> None:
-        pass
+    # -- headers and footers -------------------------------------------------------------------------------------------------
 
-    # -- styles, headers and footers -----------------------------------------------------------------------------------------
+    def _master_page(self, attributes: dict[str, str]) -> None:
+        self._page = attribute(attributes, "name")
+        self._next_pages[self._page] = attribute(attributes, "next-style-name")
 
-    def _style(self, name: str, attributes: dict[str, str]) -> None:
-        if name == "style:master-page":
-            self._page = attribute(attributes, "name")
-            self._next_pages[self._page] = attribute(attributes, "next-style-name")
-        elif name not in _HEADERS_FOOTERS:
-            self._styles.add(name.partition(":")[2], attributes)
-        elif attribute(attributes, "display") == "false":
-            self._skipped_depth = 1
+    def _header_or_footer(self, kind: str, attributes: dict[str, str]) -> None:
+        def end() -> None:
+            self._headers_footers.setdefault(self._page, []).append((kind, self._writer.end_story()))
+
+        if attribute(attributes, "display") == "false":
+            self.skip()
         else:
-            self._in_header_or_footer = True
-            self._begin_story(attributes)
+            self._begin_story(end, starts=self._text, in_header_or_footer=True)
 
-    def _end_header_or_footer(self, kind: str) -> None:
-        self._in_header_or_footer = False
-        self._headers_footers.setdefault(self._page, []).append((kind, self._end_story(self._writer.end_story)))
-
-    def _page_number(self, attributes: dict[str, str]) -> None:
-        if self._in_header_or_footer:
+    def _page_number(self, _: dict[str, str]) -> None:
+        if self.context.in_header_or_footer:
             self._say(PAGE_NUMBER)
-            self._skip(attributes)
+            self.skip()
+
+    # -- tables --------------------------------------------------------------------------------------------------------------
 
     def _table(self, attributes: dict[str, str]) -> None:
         self._writer.begin_table()
         self._enter("table", attributes)
         if attribute(attributes, "template-name"):  # which may fill its cells
-            self._looks[-1].setdefault("ground", PATTERN)
+            self.context.look.setdefault("ground", PATTERN)
+
+    def _row(self, _: dict[str, str]) -> None:
+        self._writer.builder.begin_row()
+        self.enter(lambda: self._writer.builder.end_row())
 
     def _cell(self, attributes: dict[str, str], *, is_covered: bool = False) -> None:
         self._writer.begin_cell()
         n_rows = number(attribute(attributes, "number-rows-spanned"), 1, MANY_ROWS)
         self._writer.builder.merge_cell(0 if is_covered else n_rows)
-        self._enter("table-cell", attributes)
+        self._enter("table-cell", attributes, self._writer.end_cell)
 
-    def _end_cell(self) -> None:
-        self._looks.pop()
-        self._writer.end_cell()
-
-    # -- what is not read ----------------------------------------------------------------------------------------------------
-
-    def _leave_out(self, thing: str) -> None:
-        self.left_out[thing] += 1
-
-    def _skip(self, _: dict[str, str], *, is_hidden: bool = False) -> None:
-        """Skip the open element. is_hidden: whether it is hidden text, which is counted."""
-        self._skipped_depth, self._is_hidden = 1, is_hidden
+    # -- how text is drawn ---------------------------------------------------------------------------------------------------
 
     def _span(self, attributes: dict[str, str]) -> None:
         if not self._hides("text", attributes):
@@ -315,20 +264,21 @@ class _OpenDocument:
         """Skip the open element if it is hidden, itself or by its style, and hidden text is not read. Return whether it is."""
         is_hidden = is_hidden or bool(self._styles.look(family, attribute(attributes, "style-name")).get("hidden"))
         if is_hidden and not self.markup.is_read:
-            self._skip(attributes, is_hidden=True)
+            self.enter(is_skipped=True, is_hidden=True)
         return is_hidden and not self.markup.is_read
 
-    def _enter(self, family: str, attributes: dict[str, str]) -> None:
-        """Let the style of the open element hold in it: of text that is around it only if it is a part of that."""
-        own, around = self._styles.look(family, attribute(attributes, "style-name")), self._looks[-1]
+    def _enter(self, family: str, attributes: dict[str, str], end: Callable[[], object] | None = None, **changes: Any) -> None:
+        """Let the style of the open element hold in it: of text that is around it only if it is a part of that. end, changes: as
+        of `enter`."""
+        own, around = self._styles.look(family, attribute(attributes, "style-name")), self.context.look
         look = around | own if family == "text" else {key: around[key] for key in ("ground",) if key in around} | own
         if own.get("area", "transparent") != "transparent":
             look["ground"] = own["area"]
-        self._looks.append(look)
+        self.enter(end, look=look, **changes)
 
     def _hides_text(self) -> bool:
         """Return whether a person does not see the text that is said next."""
-        look = self._looks[-1]
+        look = self.context.look
         color, ground = parse_color(look.get("color", "")), None
         if color is not None:
             fills = [look.get("highlight", ""), look.get("ground", ""), self._styles.page_area]
@@ -338,20 +288,19 @@ class _OpenDocument:
 
     # -- tracked deletions ---------------------------------------------------------------------------------------------------
 
-    def _begin_changes(self, _: dict[str, str]) -> None:
-        self._changes_depth = 1
+    def _changes(self, _: dict[str, str]) -> None:
+        """Begin the list of changes, which holds the text of each deletion."""
 
-    def _in_changes(self, name: str, attributes: dict[str, str]) -> None:
-        """Begin an element of the list of changes, which holds the text of each deletion."""
-        if name in ("office:change-info", "office:annotation"):
-            self._skip(attributes)
-            return
-        self._changes_depth += 1
-        if name == "text:changed-region":
-            self._change = attribute(attributes, "id")
-            self._collect(attributes)
-        elif name in _SPACES:
-            self.data(" ")
+        def begin(given: dict[str, str]) -> None:
+            key = attribute(given, "id")
+            self._collect(lambda text: self._deletions.update({key: text}), given)
+
+        starts = {
+            **dict.fromkeys(("office:change-info", "office:annotation"), self.skip),
+            **dict.fromkeys(_SPACES, lambda _: self.data(" ")),
+            "text:changed-region": begin,
+        }
+        self.enter(starts=starts, collected=[])
 
     def _deletion(self, attributes: dict[str, str]) -> None:
         """Take the place of a deletion."""
@@ -379,15 +328,15 @@ class _OpenDocument:
 
     def _say(self, text: str) -> None:
         if not self._is_muted:
-            look = self._looks[-1]
+            look = self.context.look
             self._writer.say(text, hidden=self._hides_text(), struck=bool(look.get("struck")), shift=look.get("shift", ""))
 
     def _paragraph(self, attributes: dict[str, str], level: int = 0) -> None:
         style = attribute(attributes, "style-name")
         if self._hides("paragraph", attributes):
             return
-        self._enter("paragraph", attributes)
-        items = self._lists[-1] if self._lists else None
+        self._enter("paragraph", attributes, self._end_paragraph)
+        items = self.context.items
         mark = ""
         if items is not None and not items.begun:
             items.begun = True
@@ -405,7 +354,6 @@ class _OpenDocument:
         return label(self._styles.lists.get(OUTLINE, {}), self._outline, level, start)
 
     def _end_paragraph(self) -> None:
-        self._looks.pop()
         self._writer.end_paragraph()
         self._is_muted = False
 
@@ -416,13 +364,12 @@ class _OpenDocument:
         key = items.style or self._styles.list_of(style) or ""
         levels = self._styles.lists.get(key)
         if levels is None and key.lower() == OUTLINE:
-            levels, depth = self._styles.lists.get(OUTLINE), level or len(self._lists)
-            return label(levels or {}, self._outline, depth, items.start)
-        depth = min(len(self._lists), _MAX_LEVEL)
+            return label(self._styles.lists.get(OUTLINE, {}), self._outline, level or items.depth, items.start)
+        depth = min(items.depth, _MAX_LEVEL)
         return label({depth: _PLAIN} if levels is None else levels, items.counts, depth, items.start)
 
     def _list(self, attributes: dict[str, str]) -> None:
-        outer = self._lists[-1] if self._lists else None
+        outer = self.context.items
         style = attribute(attributes, "style-name") or ("" if outer is None else outer.style)
         if outer is not None:
             counts = outer.counts
@@ -437,44 +384,47 @@ class _OpenDocument:
         if key := attribute(attributes, "id"):
             self._counts[f"list {key}"] = counts
         self._writer.builder.begin_group()
-        self._lists.append(_OpenList(style, counts))
-
-    def _end_list(self) -> None:
-        if self._lists:
-            self._writer.builder.end_block()
-            self._lists.pop()
+        depth = 1 if outer is None else outer.depth + 1
+        self.enter(lambda: self._writer.builder.end_block(), items=_OpenList(style, counts, depth))
 
     def _item(self, attributes: dict[str, str], *, is_header: bool = False) -> None:
-        if self._lists:
-            items, start = self._lists[-1], attribute(attributes, "start-value")
-            items.begun, items.is_header, items.start = False, is_header, number(start, 1) if start else None
+        def end() -> None:
+            if items is not None and items.begun:
+                self._writer.builder.end_item()
+                items.begun = False
 
-    def _end_item(self) -> None:
-        if self._lists and self._lists[-1].begun:
-            self._writer.builder.end_item()
-            self._lists[-1].begun = False
+        if (items := self.context.items) is not None:
+            start = attribute(attributes, "start-value")
+            items.begun, items.is_header, items.start = False, is_header, number(start, 1) if start else None
+            self.enter(end)
 
     # -- notes, frames and comments ------------------------------------------------------------------------------------------
 
-    def _begin_story(self, _: dict[str, str]) -> None:
-        self._outer_lists.append(self._lists)
-        self._lists = []
+    def _begin_story(self, end: Callable[[], object], **changes: Any) -> None:
+        """Read the open element as text of its own, which `end` ends. changes: as of `enter`."""
         self._writer.begin_story()
+        self.enter(end, items=None, **changes)
 
-    def _end_story(self, end: Callable[[], Ended]) -> Ended:
-        """End text of its own by `end`, a method of the writer."""
-        self._lists = self._outer_lists.pop()
-        return end()
+    def _note(self, _: dict[str, str]) -> None:
+        said: dict[str, str] = {}
+        self._begin_story(lambda: self._writer.end_note(said.get("text", "")), said=said)
 
-    def _frame(self, attributes: dict[str, str]) -> None:
-        self._is_read = self._is_object = False
-        self._shape(attributes, is_frame=True)
+    def _comment(self, attributes: dict[str, str]) -> None:
+        def end() -> None:
+            text = self._writer.end_comment()
+            if name:
+                self._writer.quotes.begin(name)
+            if text:
+                self._comments.append((said.get("text", ""), name, text))
 
-    def _shape(self, attributes: dict[str, str], *, is_frame: bool = False) -> None:
+        name, said = attribute(attributes, "name"), dict[str, str]()
+        self._begin_story(end, said=said)
+
+    def _shape(self, attributes: dict[str, str], *, frame: _Frame | None = None) -> None:
         """Begin a shape. One without a fill shows what it floats on. Drawn shapes have one unless they say that they do not."""
-        self._enter("graphic", attributes)
-        look = self._looks[-1]
-        area = look.get("area", "" if is_frame else PATTERN)
+        self._enter("graphic", attributes, frame=frame or self.context.frame)
+        look = self.context.look
+        area = look.get("area", PATTERN if frame is None else "")
         if area in ("", "transparent"):
             look |= {"ground": PATTERN} if self._floats else {}
         else:
@@ -482,32 +432,33 @@ class _OpenDocument:
             self._float()
 
     def _float(self) -> None:
-        self._floats, self._floats_behind = True, self._floats_behind or self._looks[-1].get("run-through") == "background"
+        is_behind = self.context.look.get("run-through") == "background"
+        self._floats, self._floats_behind = True, self._floats_behind or is_behind
 
     def _begin_page(self, _: dict[str, str]) -> None:
         self._floats = self._floats_behind = False
 
     def _image(self, _: dict[str, str]) -> None:
-        if not self._is_object:  # which it shows
-            self._leave_out("picture")
+        if not self.context.frame.is_object:
+            self.left_out["picture"] += 1
             self._float()
 
     def _old_object(self, _: dict[str, str]) -> None:
-        self._is_object = True
-        self._leave_out("embedded object")
+        self.context.frame.is_object = True
+        self.left_out["embedded object"] += 1
 
     def _object(self, attributes: dict[str, str]) -> None:
-        path, self._is_object = attribute(attributes, "href"), True
+        path, self.context.frame.is_object = attribute(attributes, "href"), True
         if not path:  # it is in this element
             return
         blocks = self._blocks_of(resolved("", f"{path}/{_CONTENT}"))
-        self._is_read = bool(blocks)
+        self.context.frame.is_read = bool(blocks)
         if len(blocks) == 1:  # a formula
             self._say(blocks[0].text)
         elif blocks:
             self._writer.add(blocks)
         else:
-            self._leave_out("embedded object")
+            self.left_out["embedded object"] += 1
 
     def _blocks_of(self, name: str) -> list[Block]:
         """Return the text of a formula or chart, which is a document by itself, once. name: name of its content in the zip."""
@@ -520,35 +471,21 @@ class _OpenDocument:
         return []
 
     def _formula(self, _: dict[str, str]) -> None:
-        self._equation, self._is_read = Equation(), True
+        self.context.frame.is_read = True
+        self.begin_equation(_)
 
-    def _collect(self, _: dict[str, str]) -> None:
-        self._collected = []
+    def end_equation(self, text: str) -> None:
+        self._say(text)
 
-    def _collected_text(self) -> str:
-        text, self._collected = " ".join("".join(self._collected or ()).split()), None
-        return text
+    def _collect(self, take: Callable[[str], object], _: dict[str, str]) -> None:
+        """Collect the text of the open element. take: gets it at the end."""
+        collected: list[str] = []
+        self.enter(lambda: take(" ".join("".join(collected).split())), collected=collected)
 
-    def _end_description(self) -> None:
-        text = self._collected_text()
-        if text and not self._is_read and self._writer.in_paragraph:
+    def _take(self, text: str) -> None:
+        """Take the label of the open note, or the author of the open comment."""
+        self.context.said["text"] = text
+
+    def _describe(self, text: str) -> None:
+        if text and not self.context.frame.is_read and self._writer.in_paragraph:
             self._say(f"[{text}]" if self._writer.builder.touches == " " else f" [{text}]")
-
-    def _begin_comment(self, attributes: dict[str, str]) -> None:
-        self._open_comments.append(attribute(attributes, "name"))
-        self._author = ""
-        self._begin_story(attributes)
-
-    def _end_author(self) -> None:
-        self._author = self._collected_text()
-
-    def _end_label(self) -> None:
-        self._label = self._collected_text()
-
-    def _end_comment(self) -> None:
-        name = self._open_comments.pop()
-        said = self._end_story(self._writer.end_comment)
-        if name:
-            self._writer.quotes.begin(name)
-        if said:
-            self._comments.append((self._author, name, said))

@@ -28,8 +28,9 @@ _FORMATS: dict[str, Callable[[int], str]] = {
 _SHIFTS = {"super": "^", "sub": "_", "0%": ""}
 _LEVEL_NAMES = frozenset(("list-level-style-number", "outline-level-style", "list-level-style-bullet", "list-level-style-image"))
 _AREAS = frozenset(f"{kind}-properties" for kind in ("paragraph", "table", "table-cell", "section", "graphic", "page-layout"))
-_READ = _LEVEL_NAMES | _AREAS | {"list-style", "outline-style", "style", "default-style", "page-layout", "text-properties"}
-_READ |= {"background-image"}
+#: Local names of the elements that say something of these.
+READ = _LEVEL_NAMES | _AREAS | {"list-style", "outline-style", "style", "default-style", "page-layout", "text-properties"}
+READ |= {"background-image"}
 #: Key of the numbering of headings.
 OUTLINE = "outline"
 
@@ -71,9 +72,7 @@ class Styles:
     _open: _Style | None = None
 
     def add(self, name: str, attributes: dict[str, str]) -> None:
-        """Add an element, by its local name, if it says something of these."""
-        if name not in _READ:
-            return
+        """Add an element by its local name, one of READ."""
         given = {key.rpartition("}")[2]: value for key, value in attributes.items()}
         match name:
             case "list-style" | "outline-style":

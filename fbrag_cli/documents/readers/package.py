@@ -165,22 +165,17 @@ def refuse_entities(data: bytes, damaged: Callable[[str], FbragError]) -> None:
         raise damaged("its XML declares an unusual encoding")
 
 
-class Names(dict[str, str]):
-    """Names of elements with the prefix of their namespace, as "w:p", by their names in lxml. prefixes: by namespace."""
-
-    def __init__(self, prefixes: Mapping[str, str]) -> None:
-        self._prefixes = prefixes
-
-    def __missing__(self, tag: str) -> str:
-        namespace, _, name = tag[1:].rpartition("}")
-        self[tag] = found = self._prefixes.get(namespace, "?:") + name
-        return found
+def theme_colors(theme: _Element | None) -> dict[str, str]:
+    """Return the colors of a theme of Office by their names: lt1, dk1, accent1. theme: a:theme; None without one."""
+    scheme = () if theme is None else next(theme.iter("{*}clrScheme"), ())
+    colors = {each.tag.rpartition("}")[2]: each[0].get("lastClr") or each[0].get("val", "") for each in scheme if len(each)}
+    return {"lt1": "FFFFFF", "dk1": "000000"} | colors
 
 
 def attribute(attributes: Mapping[str, str], name: str) -> str:
     """Return an attribute whatever its namespace, of which Office has two; "" without it."""
     for key, value in attributes.items():
-        if key.rpartition("}")[2] == name:
+        if key.endswith(name) and key.rpartition("}")[2] == name:
             return value
     return ""
 

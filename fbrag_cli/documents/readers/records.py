@@ -11,6 +11,7 @@ from typing import Any
 from fbrag_cli.documents.decoding.encoding import Decoded, declared_codec, decode, decoded_once, without_surrogates
 from fbrag_cli.documents.document import Content, Extracted
 from fbrag_cli.documents.readers.markup import read_prose
+from fbrag_cli.documents.readers.nested import Target
 from fbrag_cli.documents.readers.package import MAX_UNPACKED, feed
 from fbrag_cli.documents.source import Source
 from fbrag_cli.errors import FbragError
@@ -83,7 +84,7 @@ def read_xml(source: Source, codec: str | None = None, markup: bool = False) -> 
         return read_prose(source, codec)
 
 
-class _Elements:
+class _Elements(Target):
     """What lxml calls while it reads XML. root: the elements, as values under their names; texts have the name ""."""
 
     def __init__(self) -> None:
@@ -114,15 +115,6 @@ class _Elements:
         )
         whole = _Pairs([*pairs[:n_own], *inside])
         self._open[-1][2].append((name, whole[0][1] if len(whole) == 1 and not whole[0][0] else whole))
-
-    def comment(self, text: str) -> None:
-        pass
-
-    def pi(self, target: str, data: str | None = None) -> None:
-        pass
-
-    def close(self) -> None:
-        pass
 
 
 def _sentence(value: Any) -> str | None:

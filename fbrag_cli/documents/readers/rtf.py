@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from fbrag_cli.documents.decoding.encoding import without_surrogates
 from fbrag_cli.documents.document import STRUCK, Extracted, comment
@@ -63,6 +64,7 @@ _NUMERALS: tuple[tuple[str, Callable[[int], str]], ...] = (
     *(("ar", str), ("alc", repeated), ("auc", upper(repeated)), ("rlc", roman), ("ruc", upper(roman))),
 )
 _NOTE_FORMS = {f"{kind}n{form}": write for kind in ("ftn", "aftn") for form, write in _NUMERALS}
+_PAGE_FIELDS = ("PAGE", "NUMPAGES")
 _LAST_LEVEL = 9  # outline level that means running text
 
 
@@ -109,11 +111,11 @@ def _code_page(data: bytes) -> str:
         return "cp1252"
 
 
-@dataclass(frozen=True, slots=True)
-class _GroupState:
+class _GroupState(NamedTuple):
     """What holds until the end of a group. font: number of the font. fallback: characters after each Unicode escape that stand
     for it. size: of letters, in half points. color, fill, paragraph_fill: numbers of the colors of the text, below it and below
-    its paragraph; 0 for none."""
+    its paragraph; 0 for none. in_fonts: whether it is the table of fonts. equation: takes the text of the open equation.
+    collected: takes text that is not said."""
 
     font: str = ""
     fallback: int = 1
@@ -129,6 +131,10 @@ class _GroupState:
     color: int = 0
     fill: int = 0
     paragraph_fill: int = 0
+    in_fonts: bool = False
+    in_header_or_footer: bool = False
+    equation: Equation | None = None
+    collected: list[str] | None = None
 
 
 @dataclass(slots=True)
@@ -160,7 +166,6 @@ class _RichText:
         self._state = _GroupState()
         self._colors = _colors(data)
         self._stories = [_StoryState(ground=UNKNOWN_COLOR if b"\\viewbksp1" in data else None)]
-        self._in_header_or_footer = False
         self._author = self._anchor = ""  # of the next comment
         self._groups: list[tuple[_GroupState, Callable[[], object] | None]] = []
         self._end: Callable[[], object] | None = None  # what to do at the end of the open group
@@ -169,14 +174,11 @@ class _RichText:
         self._n_skipped = 0  # characters that mean a Unicode escape
         self._bytes = bytearray()
         self._fonts: dict[str, tuple[str, str]] = {}  # code page and name of each font
-        self._in_fonts = False
-        self._collected: list[str] | None = None
         self._field = ""
         self._default_font = ""
         self._notes = Counter[str]()
         self._note_forms: dict[str, Callable[[int], str]] = {"footnote": str, "endnote": roman}
         self._is_endnote = False  # whether the open note is one
-        self._equation: Equation | None = None
         self._skips_next = False  # whether the next group says in another way what the one after it says
 
     def read(self) -> list[Block]:
@@ -235,20 +237,15 @@ class _RichText:
 
     def _collect(self, word: str) -> None:
         """Collect the text of the open group, and take it at its end."""
-        before, self._collected = self._collected, []
-
-        def end() -> None:
-            text = " ".join("".join(self._collected or ())[:_MAX_COLLECTED].split())
-            self._collected = before
-            self._take(word, text)
-
-        self._end = end
+        collected: list[str] = []
+        self._state = self._state._replace(collected=collected)
+        self._end = lambda: self._take(word, " ".join("".join(collected)[:_MAX_COLLECTED].split()))
 
     def _begin_story(self, end: Callable[[], object], *, is_box: bool = False) -> None:
         """Read the open group as text of its own. end: ends it. is_box: whether it is that of a shape, of any color."""
         self._stories.append(_StoryState(ground=UNKNOWN_COLOR if is_box else self._stories[0].ground))
         self._writer.begin_story()
-        self._state = replace(self._state, in_table=False, hidden=False, outline=_LAST_LEVEL)
+        self._state = self._state._replace(in_table=False, hidden=False, outline=_LAST_LEVEL)
 
         def end_story() -> None:
             self._end_row()
@@ -303,20 +300,20 @@ class _RichText:
 
     def _reset(self, word: str) -> None:
         if word == "plain":
-            state = replace(self._state, hidden=False, deleted=False, struck=False, double_struck=False, shift="", size=None)
-            self._state = replace(state, font=self._default_font, color=0, fill=0)
+            state = self._state._replace(hidden=False, deleted=False, struck=False, double_struck=False, shift="", size=None)
+            self._state = state._replace(font=self._default_font, color=0, fill=0)
         else:
-            self._state = replace(self._state, in_table=False, outline=_LAST_LEVEL, paragraph_fill=0)
+            self._state = self._state._replace(in_table=False, outline=_LAST_LEVEL, paragraph_fill=0)
 
     def _font_word(self, word: str, number: int | None) -> None:
         if word == "f":
-            self._state = replace(self._state, font=str(number))
-            if self._in_fonts:
+            self._state = self._state._replace(font=str(number))
+            if self._state.in_fonts:
                 self._fonts.setdefault(str(number), (self._codec, ""))
         elif word == "deff":
             self._default_font = str(number)
-            self._state = replace(self._state, font=str(number))
-        elif word == "fcharset" and self._in_fonts:
+            self._state = self._state._replace(font=str(number))
+        elif word == "fcharset" and self._state.in_fonts:
             self._fonts[self._state.font] = ("symbol" if number == _SYMBOLS else _CODE_PAGES.get(number or 0, self._codec), "")
         elif word == "upr":
             self._skips_next = True
@@ -328,15 +325,16 @@ class _RichText:
             self._is_endnote = True
         elif word in _NOTE_FORMS:
             self._note_forms["endnote" if word.startswith("a") else "footnote"] = _NOTE_FORMS[word]
-        elif word == "chpgn" and self._in_header_or_footer:
+        elif word == "chpgn" and self._state.in_header_or_footer:
             self._write(PAGE_NUMBER)
 
     def _begins_text(self, word: str) -> bool:
         """Begin the group that a word is the first of, if it is one of its own: a header, a note, a field. Return whether it
         is."""
         if word in _HEADERS_FOOTERS:
-            self._in_header_or_footer = True
-            self._begin_story(lambda: self._end_header_or_footer(_HEADERS_FOOTERS[word]))
+            kind = _HEADERS_FOOTERS[word]
+            self._begin_story(lambda: self._writer.add_header_or_footer(kind, self._writer.end_story()))
+            self._state = self._state._replace(in_header_or_footer=True)
         elif word == "footnote":
             self._begin_paragraph()
             self._begin_story(self._end_note)
@@ -345,11 +343,12 @@ class _RichText:
         elif word in ("shptxt", "dptxbxtext"):
             self._begin_story(self._writer.end_box, is_box=True)
         elif word == "fonttbl":
-            self._in_fonts = True
-            self._end = self._end_fonts
+            self._state = self._state._replace(in_fonts=True)
         elif word in _COLLECTED:
             self._collect(word)
-        elif word == "fldrslt" and self._in_header_or_footer and self._field.split(" ", 1)[0].upper() in ("PAGE", "NUMPAGES"):
+        elif (
+            word == "fldrslt" and self._state.in_header_or_footer and self._field.split(" ", 1)[0].upper() in ("PAGE", "NUMPAGES")
+        ):
             self._write(PAGE_NUMBER)
             self._skip_group()
         else:
@@ -359,26 +358,20 @@ class _RichText:
     def _begins_equation(self, word: str) -> bool:
         """Begin an equation, or a part of the open one. Return whether the word does."""
         if word == "moMath":
-            equation = self._equation = Equation()
+            equation = Equation()
+            self._state = self._state._replace(equation=equation)
 
             def end() -> None:
-                self._equation = None
+                self._state = self._state._replace(equation=None)
                 self._write(equation.text())
 
             self._end = end
-        elif self._equation is not None and word.startswith("m") and word not in _NOT_READ:
-            self._equation.start("t" if word == "mr" else word[1:], {})
-            self._end = self._equation.end
+        elif (open_equation := self._state.equation) is not None and word.startswith("m") and word not in _NOT_READ:
+            open_equation.start("t" if word == "mr" else word[1:], {})
+            self._end = open_equation.end
         else:
             return False
         return True
-
-    def _end_fonts(self) -> None:
-        self._in_fonts = False
-
-    def _end_header_or_footer(self, kind: str) -> None:
-        self._in_header_or_footer = False
-        self._writer.add_header_or_footer(kind, self._writer.end_story())
 
     def _end_note(self) -> None:
         kind = "endnote" if self._is_endnote else "footnote"
@@ -480,7 +473,7 @@ class _RichText:
         if not self._bytes:
             return
         data, self._bytes = bytes(self._bytes), bytearray()
-        if self._in_fonts:
+        if self._state.in_fonts:
             self._name_font(data.decode("latin-1"))
             return
         codec, name = self._fonts.get(self._state.font, (self._codec, ""))
@@ -502,13 +495,13 @@ class _RichText:
 
     def _write(self, text: str) -> None:
         state = self._state
-        if self._equation is not None:
-            self._equation.data(text)
-        elif self._collected is not None:
-            self._collected.append(text)
+        if state.equation is not None:
+            state.equation.data(text)
+        elif state.collected is not None:
+            state.collected.append(text)
         elif state.deleted and not self.markup.is_read:
             self.markup.leave_out(text, STRUCK)
-        elif text and not self._in_fonts:
+        elif text and not self._state.in_fonts:
             hidden = self._is_hidden()
             if not ((hidden and not self.markup.is_read) or text.isspace()):
                 self._begin_paragraph()
@@ -529,23 +522,23 @@ class _RichText:
 
 
 _PROPERTIES: dict[str, Callable[[_GroupState, int | None], _GroupState]] = {
-    "uc": lambda state, number: replace(state, fallback=min(max(0, 1 if number is None else number), 9)),
-    "v": lambda state, number: replace(state, hidden=number != 0),
-    "fs": lambda state, number: replace(state, size=number),
-    "cf": lambda state, number: replace(state, color=number or 0),
-    **dict.fromkeys(("cb", "highlight", "chcbpat"), lambda state, number: replace(state, fill=number or 0)),
-    "chshdng": lambda state, number: replace(state, fill=_PATTERN if number else state.fill),
-    "cbpat": lambda state, number: replace(state, paragraph_fill=number or 0),
-    "shading": lambda state, number: replace(state, paragraph_fill=_PATTERN if number else state.paragraph_fill),
-    "object": lambda state, number: replace(state, in_object=True),
-    "deleted": lambda state, number: replace(state, deleted=number != 0),
-    "strike": lambda state, number: replace(state, struck=number != 0),
-    "striked": lambda state, number: replace(state, double_struck=number != 0),
-    "super": lambda state, number: replace(state, shift="" if number == 0 else "^"),
-    "sub": lambda state, number: replace(state, shift="" if number == 0 else "_"),
-    "nosupersub": lambda state, number: replace(state, shift=""),
-    "intbl": lambda state, number: replace(state, in_table=number != 0),
-    "outlinelevel": lambda state, number: replace(state, outline=min(max(0, number or 0), _LAST_LEVEL)),
+    "uc": lambda state, number: state._replace(fallback=min(max(0, 1 if number is None else number), 9)),
+    "v": lambda state, number: state._replace(hidden=number != 0),
+    "fs": lambda state, number: state._replace(size=number),
+    "cf": lambda state, number: state._replace(color=number or 0),
+    **dict.fromkeys(("cb", "highlight", "chcbpat"), lambda state, number: state._replace(fill=number or 0)),
+    "chshdng": lambda state, number: state._replace(fill=_PATTERN if number else state.fill),
+    "cbpat": lambda state, number: state._replace(paragraph_fill=number or 0),
+    "shading": lambda state, number: state._replace(paragraph_fill=_PATTERN if number else state.paragraph_fill),
+    "object": lambda state, number: state._replace(in_object=True),
+    "deleted": lambda state, number: state._replace(deleted=number != 0),
+    "strike": lambda state, number: state._replace(struck=number != 0),
+    "striked": lambda state, number: state._replace(double_struck=number != 0),
+    "super": lambda state, number: state._replace(shift="" if number == 0 else "^"),
+    "sub": lambda state, number: state._replace(shift="" if number == 0 else "_"),
+    "nosupersub": lambda state, number: state._replace(shift=""),
+    "intbl": lambda state, number: state._replace(in_table=number != 0),
+    "outlinelevel": lambda state, number: state._replace(outline=min(max(0, number or 0), _LAST_LEVEL)),
 }
 _BREAKS: dict[str, Callable[[_RichText], None]] = {
     **dict.fromkeys(("par", "sect", "page"), _RichText._end_paragraph),

@@ -17,9 +17,10 @@ from fbrag_cli.documents.format_detection import OLE, workbook_head
 from fbrag_cli.documents.hidden import WHITE, Color, Look, is_hidden, parse_color
 from fbrag_cli.documents.readers.blocks import Block, MarkupText, extracted
 from fbrag_cli.documents.readers.cell_formats import BUILT_IN, shown, shown_text, written
-from fbrag_cli.documents.readers.drawing import comments_of, names_of_authors, parts_named, read_drawing, theme_colors
+from fbrag_cli.documents.readers.drawing import comments_of, names_of_authors, parts_named, read_drawing
+from fbrag_cli.documents.readers.nested import Target
 from fbrag_cli.documents.readers.odt import refuse_encrypted
-from fbrag_cli.documents.readers.package import MAX_UNPACKED, Archive, Relation, feed, number
+from fbrag_cli.documents.readers.package import MAX_UNPACKED, Archive, Relation, feed, number, theme_colors
 from fbrag_cli.documents.source import Source
 from fbrag_cli.errors import FbragError
 from fbrag_cli.text.printable import one_line, plural
@@ -40,13 +41,7 @@ _MAX_COLUMNS = 1 << 14
 _LONGEST_MERGED = 300  # characters of a cell that is repeated in each of its rows
 _MAX_MERGED = 1_000_000  # characters that are repeated so
 _TRUE = ("1", "true")
-_INDEXED = {
-    "0": "000000",
-    "1": "FFFFFF",
-    "8": "000000",
-    "9": "FFFFFF",
-    "65": "FFFFFF",
-}  # colors by number; only white matters
+_INDEXED = {"0": "000000", "1": "FFFFFF", "8": "000000", "9": "FFFFFF", "65": "FFFFFF"}  # colors by number; only white matters
 _THEME = ("lt1", "dk1", "lt2", "dk2", "accent1", "accent2", "accent3", "accent4", "accent5", "accent6", "hlink", "folHlink")
 
 _Range = tuple[int, int, int, int]  # first row and column, last row and column; from 0
@@ -233,7 +228,7 @@ def _chosen(group: list[_Element], at: str) -> _Element | None:
 
 def _theme_colors(theme: _Element | None) -> dict[str, str]:
     """Return the colors of a theme by the numbers that styles give them."""
-    named = {"lt1": "FFFFFF", "dk1": "000000"} | (theme_colors(theme) if theme is not None else {})
+    named = theme_colors(theme)
     return {str(at): named.get(name, "") for at, name in enumerate(_THEME)}
 
 
@@ -252,7 +247,7 @@ def _color(element: _Element | None, theme: dict[str, str]) -> Color | None:
     return Color(*(min(255, max(0, round(level + (255 - level) * tint if tint > 0 else level * (1 + tint)))) for level in color))
 
 
-class _Strings:
+class _Strings(Target):
     """The target of lxml's parser for the strings that cells share. Readings of Chinese characters are left out."""
 
     def __init__(self) -> None:
@@ -276,9 +271,6 @@ class _Strings:
         if name == "si":
             self.found.append(" ".join("".join(self._parts).split()))
             self._parts = []
-
-    def close(self) -> None:
-        pass
 
 
 class _Cells(_Strings):
@@ -426,7 +418,7 @@ class _OpenStyle:
     is_varied: bool = False
 
 
-class _OpenSheets:
+class _OpenSheets(Target):
     """The target of lxml's parser for a workbook of OpenDocument, and for its styles."""
 
     def __init__(self, reading: _Reading) -> None:
@@ -491,9 +483,6 @@ class _OpenSheets:
                 self._cell = None
             case "p" | "h" if self._open_paragraphs:
                 self._open_paragraphs -= 1
-
-    def close(self) -> None:
-        pass
 
     def _read_style(self, name: str, given: dict[str, str]) -> None:
         match name:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 _SYMBOL = (
     " !∀#∃%&∋()∗+,−./0123456789:;<=>?≅ΑΒΧΔΕΦΓΗΙϑΚΛΜΝΟΠΘΡΣΤΥςΩΞΨΖ[∴]⊥_‾αβχδεφγηιϕκλμνοπθρστυϖωξψζ{|}∼",
     "€ϒ′≤⁄∞ƒ♣♦♥♠↔←↑→↓°±″≥×∝∂•÷≠≡≈…⏐⎯↵ℵℑℜ℘⊗⊕∅∩∪⊃⊇⊄⊂⊆∈∉∠∇®©™∏√⋅¬∧∨⇔⇐⇑⇒⇓◊〈®©™∑⎛⎜⎝⎡⎢⎣⎧⎨⎩⎪",
@@ -19,6 +21,7 @@ _FONTS = {
     "wingdings 3": {0x22: "↔", 0x66: "←", 0x67: "→", 0x68: "↑", 0x69: "↓", 0x7D: "▶"},
 }
 _PRIVATE = 0xF000  # where Unicode texts keep the glyphs
+_GLYPH = re.compile("[\uf001-\uf0ff]")
 _UNKNOWN = "•"  # decoration in the other places
 
 
@@ -34,6 +37,4 @@ def symbol(font: str, number: int) -> str:
 
 def without_glyphs(text: str, font: str) -> str:
     """Replace the glyphs of symbol fonts in a text. font: font of the text; "" if unknown."""
-    if text.isascii() or not any(_PRIVATE < ord(letter) <= _PRIVATE + 0xFF for letter in text):
-        return text
-    return "".join(symbol(font, ord(letter)) if _PRIVATE < ord(letter) <= _PRIVATE + 0xFF else letter for letter in text)
+    return text if text.isascii() else _GLYPH.sub(lambda found: symbol(font, ord(found[0])), text)
