@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
@@ -24,7 +25,7 @@ from fbrag_cli.cli.options import BatchOptions, Options, PasswordOptions, RunOpt
 from fbrag_cli.cli.session import open_session
 from fbrag_cli.cli.signals import Terminated, limit_time
 from fbrag_cli.cli.streams import is_special, open_output, open_stdin, read_password
-from fbrag_cli.cli.usage import check_stdin
+from fbrag_cli.cli.usage import check_stdin, is_question
 from fbrag_cli.errors import ExitCode, FbragError
 from fbrag_cli.generation.server.address import is_server
 from fbrag_cli.indexing.walk import find_files
@@ -132,6 +133,8 @@ def _jobs(command: BatchCommand, console: Console) -> list[Job]:
     check_stdin([options.questions, options.pairs, command.document.password_file, *paths])
     if bool(options.pairs) == bool(options.questions):
         hint = "fbrag batch DOC... -Q questions.txt, or fbrag batch --pairs pairs.csv"
+        if any(is_question(each) and not os.path.exists(each) for each in paths):
+            hint = f"for one question: {shlex.join(['fbrag', 'ask', *paths])}"
         raise FbragError("usage", "use either --questions FILE or --pairs FILE", hint)
     stdin = open_stdin(console) if "-" in (options.questions, options.pairs) else None
 

@@ -106,7 +106,9 @@ class _Flag(TyperOption):
 
     def process_value(self, ctx: Any, value: Any) -> Any:
         if isinstance(value, str):
-            value = self.setting.parse(value, self.setting.long_flag, ctx.command.help_with(ctx, self.setting.long_flag))
+            value = self.setting.parse(
+                value, self.setting.long_flag, ctx.command.help_with(ctx.command_path, self.setting.long_flag)
+            )
         return self.callback(ctx, self, value) if self.callback else value
 
     def display_type(self, ctx: Any) -> str:
@@ -169,18 +171,18 @@ class _Helping:
         with formatter.indentation():
             formatter.write_text(text.replace("\f", "") if ctx.meta.get(_ALL) else text.partition("\f")[0].rstrip())
 
-    def help_with(self, ctx: Any, flag: str) -> str:
-        """Return the command that prints the help with an option."""
-        shown = self._first(ctx)
-        return f"{ctx.command_path} {'--help' if not shown or flag in shown.split() else '--help-all'}"
+    def help_with(self, path: str, flag: str) -> str:
+        """Return the command that prints the help with an option. path: of this command, such as "fbrag ask"."""
+        shown = self._first(path)
+        return f"{path} {'--help' if not shown or flag in shown.split() else '--help-all'}"
 
-    def _first(self, ctx: Any) -> str:
+    def _first(self, path: str) -> str:
         """Return the options that `--help` shows; "" for all."""
-        return FIRST.get(ctx.command_path.removeprefix("fbrag "), self.first)
+        return FIRST.get(path.removeprefix("fbrag "), self.first)
 
     def _write_options(self, ctx: Any, formatter: Any) -> int:
         """Write the options in groups. Return how many are hidden."""
-        shown = "" if ctx.meta.get(_ALL) else self._first(ctx)
+        shown = "" if ctx.meta.get(_ALL) else self._first(ctx.command_path)
         groups: dict[str, list[tuple[str, str]]] = {}
         hidden = 0
         for parameter in self.params:

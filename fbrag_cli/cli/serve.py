@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
 from dataclasses import asdict
@@ -12,6 +13,7 @@ from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from fbrag_cli.cli.argv import first_word
 from fbrag_cli.cli.command import command
 from fbrag_cli.cli.console import Console
 from fbrag_cli.cli.option import option
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from fbrag_cli.serving.process.access import Access
     from fbrag_cli.serving.process.running import Running
 
+_NONE = "no fbrag server is running"
 _END_SECONDS = 20.0  # in which a process that is stopped ends
 _POLL_SECONDS = 0.05
 
@@ -67,7 +70,7 @@ def serve(console: Console, options: ServeOptions, settings: ServerSettings) -> 
     """
     words = options.documents
     if words == ["status"]:
-        return print_status(in_json=options.json)
+        return print_status(console, in_json=options.json)
     if words[:1] == ["stop"] and len(words) <= 2 and all(each.isdigit() for each in words[1:]):
         return stop(words[1:], console)
     if options.json:
@@ -92,7 +95,7 @@ def ui(console: Console, options: ListenOptions, settings: ServerSettings) -> in
 
 def run_server(console: Console, options: ListenOptions, settings: ServerSettings, *, page: bool) -> int:
     """Serve until the end, and return the exit code. page: whether the page is shown in a browser."""
-    lacking = "fbrag serve needs Starlette and uvicorn, which are not installed"
+    lacking = f"fbrag {first_word(sys.argv[1:]) or 'serve'} needs Starlette and uvicorn, which are not installed"
     run = load("fbrag_cli.serving.process.run", lacking, "serve").serve
     from fbrag_cli.serving.desk import Desk
     from fbrag_cli.serving.door import Door
@@ -166,7 +169,7 @@ def _here() -> str:
 # -- other processes: fbrag serve status, fbrag serve stop ----------------------------------------------------------------------
 
 
-def print_status(*, in_json: bool) -> int:
+def print_status(console: Console, *, in_json: bool) -> int:
     """Print what each process does. The exit code is 1 if there is none."""
     from fbrag_cli.serving.process.running import running
 
@@ -174,7 +177,7 @@ def print_status(*, in_json: bool) -> int:
     if in_json:
         print(dumps({"schema": "fbrag.processes/1", "processes": [asdict(each) | (status or {}) for each, status in found]}))
     elif not found:
-        print("no fbrag serve runs")
+        console.info(_NONE)
     else:
         print("\n\n".join("\n".join(_lines(each, status)) for each, status in found))
     return ExitCode.DONE if found else ExitCode.NEGATIVE
@@ -210,7 +213,7 @@ def stop(ports: Sequence[str], console: Console) -> int:
         shown = ", ".join(str(each.port) for each in found)
         raise FbragError("usage", f"{len(found)} processes serve, at the ports {shown}", f"fbrag serve stop {found[0].port}")
     if not found:
-        console.info("no fbrag serve runs" + (f" at port {one_line(ports[0])}" if ports else ""))
+        console.info(_NONE + (f" at port {one_line(ports[0])}" if ports else ""))
         return ExitCode.NEGATIVE
     pid = found[0].pid
     with suppress(psutil.NoSuchProcess):  # once it has ended

@@ -8,11 +8,12 @@ import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
+from itertools import pairwise
 from typing import Any
 
 import typer
 
-from fbrag_cli.cli.argv import COMMANDS, first_word
+from fbrag_cli.cli.argv import first_word
 from fbrag_cli.errors import FbragError
 
 #: The hint if a document and a question are missing.
@@ -40,6 +41,23 @@ RENAMED = {
     "explain --prompt": "--show-prompt",
 }
 
+#: What people call a command elsewhere, with the command that does it here.
+ELSEWHERE = {
+    "cache clean": "fbrag cache clear",
+    "cache ls": "fbrag cache size",
+    "cache prune": "fbrag cache clear --older-than 30d",
+    "completion": "fbrag --show-completion SHELL",
+    "config edit": '$EDITOR "$(fbrag config path)"',
+    "config list": "fbrag config show",
+    "config ls": "fbrag config show",
+    "find": "fbrag explain DOC QUESTION --fast",
+    "list": "fbrag models list",
+    "ls": "fbrag models list",
+    "models default": "fbrag models use NAME",
+    "pull": "fbrag models pull",
+    "search": "fbrag explain DOC QUESTION --fast",
+}
+
 _ADDRESS = re.compile(r"(https?|ftp)://", re.IGNORECASE)
 _FILE_NAME = re.compile(r".*(/|\.[A-Za-z]\w{1,5}$)")  # "notes/", "book.txt"; not "Who?", "3.5", "U.S."
 _CURLY = "“”„«»"
@@ -53,12 +71,17 @@ def usage_error(error: typer.TyperException, arguments: Sequence[str]) -> FbragE
     word = first_word(arguments) or ""
     if message.startswith("No such command") and not context.parent and (found := _without_command(word, arguments)):
         return found
-    path = context.command_path if context else f"fbrag {word}".rstrip() if word in COMMANDS else "fbrag"
+    path, command = (context.command_path, context.command) if context else _command_of(arguments)
     hint = f"{path} --help"
     message, *near = re.split(r" Did you mean | \(Possible options: ", message)
     if option := getattr(error, "option_name", ""):
         if message.startswith("No such option"):
             hint = _meant(option, context, arguments) or hint
+        else:
+            own = next((each.opts for each in command.params if option in each.opts), [option])
+            hint = command.help_with(path, max(own, key=len))
+    elif message.startswith("No such command") and (meant := _command_meant(message.split("'")[1], path, arguments)):
+        hint = meant
     elif near:
         hint = f"did you mean {near[0].strip().rstrip('?)')}?"
     return FbragError("usage", message[:1].lower() + message[1:].rstrip("."), hint)
@@ -83,6 +106,24 @@ def _meant(option: str, context: Any, arguments: Sequence[str]) -> str:
     own = {flag.strip("-").replace("-", ""): flag for each in command.params for flag in each.opts if flag.startswith("--")}
     near = get_close_matches(name.replace("_", ""), own, 1, _NEAR)
     return f"did you mean {own[near[0]]}?" if near else ""
+
+
+def _command_of(arguments: Sequence[str]) -> tuple[str, Any]:
+    """Return the path of the command that a command line names, such as "fbrag models pull", and the command."""
+    from fbrag_cli.cli.main import Commands
+
+    path, command = "fbrag", Commands()
+    for word in arguments:
+        if word in getattr(command, "commands", ()):
+            path, command = f"{path} {word}", command.commands[word]
+    return path, command
+
+
+def _command_meant(name: str, path: str, arguments: Sequence[str]) -> str:
+    """Return the hint for a command that `path` does not have; "" if nothing is known."""
+    if name == "help":
+        return " ".join([path, *arguments[arguments.index(name) + 1 :][:1], "--help"])
+    return ELSEWHERE.get(f"{path} {name}".removeprefix("fbrag "), "")
 
 
 def _options_of_all() -> Iterator[tuple[str, set[str]]]:
@@ -111,7 +152,8 @@ def _is_document(word: str) -> bool:
     return word == "-" or os.path.exists(word)
 
 
-def _is_question(word: str) -> bool:
+def is_question(word: str) -> bool:
+    """Return whether a word of the command line looks like a question, and not like a file."""
     return word.endswith("?") or (" " in word and not _FILE_NAME.match(word))
 
 
@@ -135,16 +177,20 @@ def check_words(words: Sequence[str]) -> None:
     if curly := [word for word in rest if word[0:1] in _CURLY]:
         what = f"{curly[0]} begins with a curly quote, which a shell takes for a letter"
         raise FbragError("usage", what, 'put the question in straight quotes: "…"')
+    for before, word in pairwise(sys.argv):
+        if word in rest and word.isdigit() and before.startswith("-"):
+            others = [each for each in words if each != word]
+            raise FbragError("usage", f"{before} takes no number", shlex.join(["fbrag", command, *_in_order(others), before]))
     if question != "-" and os.path.exists(question):
         what = (
             "the question goes last"
-            if rest and _is_question(rest[0])
+            if rest and is_question(rest[0])
             else f"the question is missing: it goes last, after {question}"
         )
         raise FbragError("usage", what, hint)
     if not paths:
         raise FbragError("usage", "name a document and a question (the question goes last)", EXAMPLE)
-    if len(rest) > 1 and all(map(_is_question, rest)):
+    if len(rest) > 1 and all(map(is_question, rest)):
         first = shlex.join(["fbrag", command, *(word for word in words if _is_document(word)), rest[0]])
         raise FbragError("usage", f"one question at a time: {len(rest)} were given", first)
     if 1 < len(rest) < len(words) and not any(" " in word or _FILE_NAME.match(word) for word in rest):

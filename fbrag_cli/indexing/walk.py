@@ -97,6 +97,21 @@ def find_files(
     return FoundFiles(tuple(files), (*warnings, *(error.message for error in barren)))
 
 
+def _made_readable(path: str) -> str | None:
+    """Return what turns a file into text, if its format is known and not read."""
+    from fbrag_cli.documents.source import Source
+    from fbrag_cli.documents.unsupported_formats import refuse_known
+
+    try:
+        with open(path, "rb") as file:
+            refuse_known(Source(path, os.path.basename(path), file.read(_HEAD)))
+    except FbragError as error:
+        return error.hint
+    except OSError:
+        pass
+    return None
+
+
 def _counts(counts: Counter[str]) -> str:
     """Return the largest of some counts, as "12 .png, 3 hidden and 4 others"."""
     first = sorted(counts, key=lambda each: (-counts[each], each))[:_MOST_TYPES]
@@ -169,9 +184,11 @@ class _Walk:
         """Return the error for a folder without files: how many were skipped and why."""
         others = Counter(self.others.values())
         reasons = self.skipped + others
-        what = f"{self.root} has no file to read" + (f": {_counts(reasons)}" if reasons else ", it is empty")
+        what = f"{self.root} has no file to read: {_counts(reasons)}" if reasons else f"the folder {self.root} contains no files"
         if suffixes := [suffix for suffix in sorted(others) if suffix[0] == "."]:
-            hint = f"choose by name: --include {shlex.quote('*' + max(suffixes, key=others.__getitem__))}"
+            most = max(suffixes, key=others.__getitem__)
+            example = next(path for path, suffix in self.others.items() if suffix == most)
+            hint = _made_readable(example) or f"choose by name: --include {shlex.quote('*' + most)}"
         elif self.skipped[_NOT_INCLUDED]:
             hint = "patterns are relative to the folder, as in its .gitignore: --include '*.txt'"
         else:

@@ -73,7 +73,7 @@ def pull(download: Download, store: Path, *, progress: Progress, offline: bool, 
         return present
     if offline:
         what = f"model {download.name} is not installed, and --offline prevents the download"
-        raise FbragError("offline", what, download.command)
+        raise FbragError("offline", what, "leave out --offline, and unset FBRAG_OFFLINE and HF_HUB_OFFLINE")
     with _alone(download, store, progress) as folder:
         if (present := _present(download, path, progress)) is not None:  # another process has downloaded it
             return present

@@ -99,7 +99,10 @@ def folder_of(name: str) -> Path:
     except HFValidationError:
         raise FbragError("model_missing", f"{name} is neither a folder nor a name of the hub", "name a folder") from None
     except LocalEntryNotFoundError:
-        raise FbragError("model_missing", f"the model {name} is not on this machine", f"hf download {full}") from None
+        hint = f"hf download {full}"
+        if name != full:
+            hint = f"--retriever bm25, or if it is a model of sentence-transformers: {hint}"
+        raise FbragError("model_missing", f"the model {name} is not on this machine", hint) from None
 
 
 def _load(folder: Path, name: str) -> Any:

@@ -91,7 +91,10 @@ def is_full(error: OSError) -> bool:
 
 def not_writable(path: object, error: OSError, code: str, hint: str) -> FbragError:
     """Return the error for an unwritable file or folder."""
-    return FbragError(code, f"{path} cannot be written: {error.strerror or error}", hint)
+    folder = os.path.dirname(os.fspath(path)) if isinstance(path, str | os.PathLike) else ""
+    missing = folder if error.errno == errno.ENOENT and folder and not os.path.isdir(folder) else ""
+    why = f"there is no folder {missing}" if missing else error.strerror or error
+    return FbragError(code, f"{path} cannot be written: {why}", hint)
 
 
 def flush(path: Path) -> int:

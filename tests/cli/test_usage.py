@@ -17,6 +17,7 @@ from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.cli import main
 from fbrag_cli.cli.command import FIRST
 from tests.conftest import ROOT, Run
+from tests.documents.test_pdf import pdf
 
 
 @pytest.fixture
@@ -539,11 +540,66 @@ BOOK = ("ask", "fine.txt", "Who?")
         (("ask", "fine.txt", "Who", "sailed", "then"), "fbrag ask fine.txt 'Who sailed then'"),
         (("ask", "fine.txt", "“Who sailed”"), 'put the question in straight quotes: "…"'),
         (("ask", "fine.txt"), "fbrag ask fine.txt QUESTION"),
+        ((*BOOK, "--timeout"), "fbrag ask --help-all"),
+        (("ask", "--verbose", "2", "fine.txt", "Who?"), "fbrag ask fine.txt 'Who?' --verbose"),
+        ((*BOOK, "--verbose", "2"), "fbrag ask fine.txt 'Who?' --verbose"),
+        (("batch", "fine.txt", "Who sailed?"), "for one question: fbrag ask fine.txt 'Who sailed?'"),
+        (("models", "help", "pull"), "fbrag models pull --help"),
+        (("config", "list"), "fbrag config show"),
+        (("search", "fine.txt", "brig"), "fbrag explain DOC QUESTION --fast"),
+        (("find", "fine.txt"), "fbrag explain DOC QUESTION --fast"),
+        (("ls",), "fbrag models list"),
     ],
 )
 def test_a_hint_names_what_was_meant(fbrag: Run, files: Path, arguments: tuple[str, ...], hint: str) -> None:
     done = fbrag(*arguments)
     assert (done.returncode, done.stderr.splitlines()[1:]) == (2, [f"hint: {hint}"]), done.stderr
+
+
+def test_the_commands_of_other_programs_lead_to_some_that_are_here(fbrag: Run) -> None:
+    from fbrag_cli.cli.usage import ELSEWHERE
+
+    for there, here in ELSEWHERE.items():
+        done = fbrag(*there.split())
+        assert (done.returncode, done.stderr.splitlines()[1:]) == (2, [f"hint: {here}"]), there
+        if found := re.match(r"fbrag ((?:[a-z]+ ?)+)", here):
+            assert fbrag(*found[1].split(), "--help").returncode == 0, here
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "error", "hint"),
+    [
+        ((*BOOK, "-o", "nosuch/x"), 2, "nosuch/x cannot be written: there is no folder nosuch", "choose another -o FILE"),
+        (
+            (*BOOK, "--retriever", "nosuch"),
+            4,
+            "the model nosuch is not on this machine",
+            "--retriever bm25, or if it is a model of ",
+        ),
+        (("models", "pull", "qwen3.5-4b", "--offline"), 4, "model qwen3.5-4b is not installed, ", "leave out --offline, "),
+        (("ask", "folder", "Who?"), 3, "the folder folder contains no files", "name another folder"),
+        (("ask", "pictures", "Who?"), 3, "pictures has no file to read: 1 .png", "tesseract "),
+        (
+            ("ask", "three.pdf", "Who?", "--pages", "2-9"),
+            2,
+            "--pages: three.pdf has no pages 4-9; its pages are 1-3",
+            "--pages 2-3",
+        ),
+        (("ask", "three.pdf", "Who?", "--pages", "9"), 2, "--pages: three.pdf has no page 9; its pages are 1-3", "--pages 1-3"),
+        (("ask", "three.pdf", "Who?", "--pages", "0-2"), 2, "--pages: three.pdf has no page 0; its pages are 1-3", "--pages 1-2"),
+    ],
+)
+def test_an_error_says_what_is_missing(
+    fbrag: Run, files: Path, arguments: tuple[str, ...], code: int, error: str, hint: str
+) -> None:
+    (files / "pictures").mkdir()
+    (files / "pictures" / "a.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(400))
+    (files / "three.pdf").write_bytes(pdf(*[b"(The brig sailed.) Tj"] * 3))
+    done = fbrag(*arguments)
+    assert done.returncode == code
+    first, second = done.stderr.splitlines()
+    assert first.startswith(f"error: {error}")
+    assert second.startswith(f"hint: {hint}")
 
 
 def test_a_word_that_is_near_to_nothing_has_no_suggestion(fbrag: Run, files: Path) -> None:

@@ -532,10 +532,10 @@ def test_files_that_are_all_ignored_are_to_be_named(tree: Tree) -> None:
 def test_an_empty_folder_is_a_warning_where_there_is_something_else(tree: Tree) -> None:
     tree("a.txt")
     os.mkdir("empty")
-    assert refused("empty").message == "empty has no file to read, it is empty"
+    assert refused("empty").message == "the folder empty contains no files"
     findings = find_files(["empty", "a.txt"])
     assert [file.path for file in findings.files] == ["a.txt"]
-    assert findings.warnings == ("empty has no file to read, it is empty",)
+    assert findings.warnings == ("the folder empty contains no files",)
 
 
 def test_a_folder_whose_files_were_all_named_before_is_no_warning(tree: Tree) -> None:

@@ -276,7 +276,10 @@ def test_a_damaged_folder_is_told_in_one_line(files: Path, tmp_path: Path) -> No
     ("name", "hint"),
     [
         ("BAAI/bge-large-en-v1.5", "hf download BAAI/bge-large-en-v1.5"),
-        ("all-mpnet-base-v2", "hf download sentence-transformers/all-mpnet-base-v2"),
+        (
+            "all-mpnet-base-v2",
+            "--retriever bm25, or if it is a model of sentence-transformers: hf download sentence-transformers/all-mpnet-base-v2",
+        ),
         ("../no/such/folder", "name a folder"),
     ],
 )

@@ -62,7 +62,7 @@ def test_each_signal_ends_it(user: Environment, name: str, code: int) -> None:
 
 def test_status_says_what_each_does(user: Environment) -> None:
     none = fbrag(user, "serve", "status")
-    assert (none.returncode, none.stdout) == (1, "no fbrag serve runs\n")
+    assert (none.returncode, none.stdout, none.stderr) == (1, "", "no fbrag server is running\n")
     assert json.loads(fbrag(user, "serve", "status", "--json").stdout)["processes"] == []
     with serving(user, str(INQUIRY), "--port", "0") as served, serving(user, "--port", "0", command="ui") as page:
         processes = json.loads(fbrag(user, "serve", "status", "--json").stdout)["processes"]
@@ -94,8 +94,8 @@ def test_stop_ends_one_by_its_port(user: Environment) -> None:
         assert second.wait() == 143
         assert not second.left()
     again = fbrag(user, "serve", "stop")
-    assert (again.returncode, again.stderr) == (1, "no fbrag serve runs\n")
-    assert fbrag(user, "serve", "stop", "1").stderr == "no fbrag serve runs at port 1\n"
+    assert (again.returncode, again.stderr) == (1, "no fbrag server is running\n")
+    assert fbrag(user, "serve", "stop", "1").stderr == "no fbrag server is running at port 1\n"
 
 
 def test_what_a_killed_one_left_is_cleaned_up(user: Environment) -> None:
@@ -161,9 +161,10 @@ def test_a_port_that_is_taken(user: Environment) -> None:
 
 def test_without_the_extra_one_line_says_what_to_install(user: Environment, tmp_path: Path) -> None:
     (tmp_path / "uvicorn.py").write_text("raise ModuleNotFoundError(name='uvicorn')")
-    run = fbrag({**user, "PYTHONPATH": f"{tmp_path}:{user['PYTHONPATH']}"}, "serve")
-    assert run.returncode == 2
-    assert run.stderr.startswith("error: fbrag serve needs Starlette and uvicorn, which are not installed\nhint: ")
+    for command in ("serve", "ui"):
+        run = fbrag({**user, "PYTHONPATH": f"{tmp_path}:{user['PYTHONPATH']}"}, command)
+        assert run.returncode == 2
+        assert run.stderr.startswith(f"error: fbrag {command} needs Starlette and uvicorn, which are not installed\nhint: ")
 
 
 # -- with models -----------------------------------------------------------------------------------------------------------

@@ -40,10 +40,17 @@ def numbers_within(ranges: Sequence[PageRange] | None, n_pages: int, source: Sou
     ranges = [(first, max(first, n_pages) if last == _TO_THE_END else last) for first, last in ranges]
     for first, last in ranges:
         if first < 1 or last > n_pages:
-            asked = f"{first}" if first == last else f"{first}-{last}"
-            what = f"--pages: {source.name} has no page {asked}; its pages are 1-{n_pages}"
-            raise FbragError("usage", what, f"--pages 1-{n_pages}", document=source.path)
+            missing = (0, 0) if first < 1 else (max(first, n_pages + 1), last)
+            within = (max(first, 1), min(last, n_pages))
+            what = f"--pages: {source.name} has no {_said(*missing)}; its pages are 1-{n_pages}"
+            left = f"{within[0]}-{within[1]}" if within[0] <= within[1] else f"1-{n_pages}"
+            raise FbragError("usage", what, f"--pages {left}", document=source.path)
     return sorted({number for first, last in ranges for number in range(first, last + 1)})
+
+
+def _said(first: int, last: int) -> str:
+    """Return pages in words: "page 4", or "pages 4-9"."""
+    return f"page {first}" if first == last else f"pages {first}-{last}"
 
 
 def format_ranges(numbers: Iterable[int]) -> str:
