@@ -197,7 +197,7 @@ def test_a_person_asks_stops_an_answer_and_goes_on(
     clean_environment: dict[str, str], server: Loopback, works: Path, tmp_path: Path, term: str
 ) -> None:
     server.replies.extend([stream("Josiah Goss."), stuck("It")])
-    person = Person(["chat", str(works), *FAST, *models(server)], clean_environment, tmp_path, term)
+    person = Person(["chat", works.name, *FAST, *models(server)], clean_environment, tmp_path, term)
     person.sees("Ctrl-D to quit")
     person.types(f"{BUILT}\r")
     person.sees("Josiah Goss.")
@@ -221,7 +221,7 @@ def test_a_typed_byte_that_is_no_text_is_no_error(
     clean_environment: dict[str, str], server: Loopback, works: Path, tmp_path: Path, term: str
 ) -> None:
     environment = {**clean_environment, "PYTHONIOENCODING": "utf-8:strict"}  # as in most locales, but not in C
-    person = Person(["chat", str(works), *FAST, *models(server)], environment, tmp_path, term)
+    person = Person(["chat", works.name, *FAST, *models(server)], environment, tmp_path, term)
     person.sees("Ctrl-D to quit")
     os.write(person.master, b"Who built the Ironhythe \xff works?\r")
     assert "error" not in person.sees(" s on ")
