@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 
 import typer
 
@@ -112,7 +112,7 @@ def _command_of(arguments: Sequence[str]) -> tuple[str, Any]:
     """Return the path of the command that a command line names, such as "fbrag models pull", and the command."""
     from fbrag_cli.cli.main import Commands
 
-    path, command = "fbrag", Commands()
+    path, command = "fbrag", cast("Any", Commands())
     for word in arguments:
         if word in getattr(command, "commands", ()):
             path, command = f"{path} {word}", command.commands[word]
