@@ -37,6 +37,7 @@ HOSTILE = (
     "' onmouseover=alert(1) {{ 7 * 7 }} {% raw %} &lt;b&gt; --> ]]> </textarea></svg>\n"
     "\x1b[31mred\x1b[0m \x9b2J bell\x07 nul\x00 \u202eevil\u202c \u2066iso\u2069 zero\u200bwidth \ud800 \ufeff\n" + "long" * 400
 )
+HOSTILE_QUESTION = HOSTILE.replace("\0", "")  # which is no question with NUL
 MARKUP = [
     "<i>",
     "<a href=x>",
@@ -145,7 +146,7 @@ def test_whatever_is_said_is_text_and_none_of_it_is_lost(text: str) -> None:
     trace = trace_of(
         [document(said, said), document(said, "b")],
         [0],
-        question=said,
+        question=said.replace("\0", ""),
         answer=said,
         samples=[said],
         warnings=(said,),
@@ -355,7 +356,7 @@ def book(tmp_path_factory: pytest.TempPathFactory) -> Path:
         [document("".join(chapters), f"{HOSTILE}.txt"), document("كتب رن على الصندوق بالرصاص. " * 60, "سفر.txt", "ar")],
         [321, 40, 322, 200, 90],
         recalled=(1, 2, 40),
-        question=HOSTILE,
+        question=HOSTILE_QUESTION,
         answer=f"Tobias Renshaw. {HOSTILE}",
         samples=[HOSTILE, WATCH],
         warnings=(HOSTILE,),

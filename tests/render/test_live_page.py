@@ -16,7 +16,7 @@ from fbrag_cli.render import live_page
 from fbrag_cli.render.html import shades, shading, short_names
 from fbrag_cli.text.printable import printable
 from fbrag_cli.trace import Trace, Verdict
-from tests.render.test_html import HOSTILE, MARKUP, PLAIN_TAGS, SEALED, WATCH, _Page, document, trace_of
+from tests.render.test_html import HOSTILE, HOSTILE_QUESTION, MARKUP, PLAIN_TAGS, SEALED, WATCH, _Page, document, trace_of
 from tests.render.test_passages import asked
 
 ALLOWED = (PLAIN_TAGS | {"br", "mark", "details", "summary", "blockquote"}) - {"html", "head", "body", "title", "meta", "style"}
@@ -47,7 +47,9 @@ def test_whatever_is_said_is_text_in_every_fragment(text: str) -> None:
     said = f"x {text}"
     for status in ("answered", "not_found"):
         documents = [document(said, said), document(said, "b")]
-        trace = trace_of(documents, [0], question=said, answer=said, samples=[said], status=status, warnings=(said,))
+        trace = trace_of(
+            documents, [0], question=said.replace("\0", ""), answer=said, samples=[said], status=status, warnings=(said,)
+        )
         for html in fragments(trace):
             assert_is_text(html)
         for text in live_page.done(trace, "j-").values():
@@ -56,13 +58,15 @@ def test_whatever_is_said_is_text_in_every_fragment(text: str) -> None:
 
 def test_hostile_text_is_seen_and_is_no_markup() -> None:
     texts = [document(f"{HOSTILE}\n{WATCH * 40}", f"{HOSTILE}.txt")]
-    trace = trace_of(texts, [0], question=HOSTILE, answer=f"Tobias Renshaw. {HOSTILE}", samples=[HOSTILE], warnings=(HOSTILE,))
+    trace = trace_of(
+        texts, [0], question=HOSTILE_QUESTION, answer=f"Tobias Renshaw. {HOSTILE}", samples=[HOSTILE], warnings=(HOSTILE,)
+    )
     for html in fragments(trace):
         assert_is_text(html)
     done = live_page.done(trace, "j-")
     assert "<script>" in _Page(done["answer_html"]).text
     assert "<script>" in _Page(done["samples_html"]).text
-    assert done["question"] == printable(HOSTILE)
+    assert done["question"] == printable(HOSTILE_QUESTION)
 
 
 def test_the_ids_of_two_answers_differ_and_each_links_its_own() -> None:

@@ -14,7 +14,7 @@ pytest.importorskip("uvicorn", reason="needs Starlette and uvicorn: pip install 
 
 from fbrag_cli.session.settings import ModelSettings
 from tests.chromium import contrast, measured, requested
-from tests.render.test_html import HOSTILE, WATCH
+from tests.render.test_html import HOSTILE, HOSTILE_QUESTION, WATCH
 from tests.serving.live_browser import (
     PATIENCE,
     QUESTION,
@@ -381,7 +381,7 @@ def test_nothing_that_a_document_says_is_obeyed(chromium: Chrome, models: ModelS
     with serving(models, tmp_path / name, tmp_path / "سفر.txt") as served:
         opened(chromium, served.address)
         answered(chromium)
-        answered(chromium, HOSTILE.replace("\n", " ").encode("utf-8", "ignore").decode()[:400])
+        answered(chromium, HOSTILE_QUESTION.replace("\n", " ").encode("utf-8", "ignore").decode()[:400])
         measured(chromium, "document.querySelectorAll('details').forEach(each => { each.open = true; })")
         quiet(chromium, served)
         assert measured(chromium, "document.querySelectorAll('img, iframe, object, form form, base, svg script').length") == 0

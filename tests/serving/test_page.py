@@ -24,7 +24,7 @@ from fbrag_cli.storage.cache import Cache
 from fbrag_cli.text.printable import one_line, printable
 from tests.generation.parrot_gguf import END, Parrot, saying
 from tests.generation.test_reasoning import as_tokens
-from tests.render.test_html import HOSTILE, WATCH, _Page
+from tests.render.test_html import HOSTILE, HOSTILE_QUESTION, WATCH, _Page
 from tests.render.test_live_page import assert_is_text
 from tests.serving.live_server import Live, live, pair
 
@@ -175,7 +175,7 @@ def test_a_folder_has_its_files_and_what_could_not_be_read(served: Live, folder:
 
 def test_a_hostile_document_is_asked_and_is_text_everywhere(served: Live) -> None:
     (name,) = (each.id for each in served.desk.library.entries() if "script" in each.name)
-    job = asked(served, name, question=f"{QUESTION} {HOSTILE}")
+    job = asked(served, name, question=f"{QUESTION} {HOSTILE_QUESTION}")
     found = list(events_of(events(served, job)))
     for _, record in found:
         for key, value in record.items():

@@ -84,7 +84,7 @@ def test_a_group_on_a_small_document_is_answered_one_by_one(session: Session, sh
 
 
 def test_an_error_is_that_of_its_question_alone(session: Session, ships: Collection) -> None:
-    long = ("Where? " * 3000, ships)
+    long = ("Where" + " a?" * 3_300, ships)
     asked = [(QUESTIONS[0], ships), long, (QUESTIONS[1], ships), long]
     for at_once in (1, 2):
         found = list(answer_all(session, queries(asked), listener=Listener(), at_once=at_once))
