@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
 from fbrag_cli.documents.document import STRUCK, Extracted, comment
@@ -64,6 +64,7 @@ _PROPERTIES = (
 _FILLS = {"noFill": "auto", **dict.fromkeys(("gradFill", "blipFill", "pattFill", "grpFill"), PATTERN)}
 _SHAPES = ("v:shape", "v:rect", "v:roundrect", "v:oval")
 _SHIFTS = {"superscript": "^", "subscript": "_"}
+_MAX_LOOKS = 1000  # of runs, that are kept
 _MAX_COLUMNS = 63  # as Word allows
 _MAX_INSTRUCTION = 100  # characters of each piece, and pieces: the name of a field is the first word
 _PAGE_FIELDS = frozenset(("PAGE", "NUMPAGES", "SECTIONPAGES"))
@@ -260,6 +261,7 @@ class _WordPart(Nested[_Context]):
         self._document, self._numbering, self._relations = document, numbering, relations
         self._writer, self._styles, self._theme = document.writer, document.styles, document.theme
         self._is_header_or_footer = is_header_or_footer
+        self._drawn = lru_cache(_MAX_LOOKS)(self._look_of)
         self.headers_footers: dict[str, str] = {}
         self.notes: dict[str, tuple[str, list[Block]]] = {}
         super().__init__(_Context(self._actions_at_starts()), _PREFIXES, _SKIPPED.union(_DELETIONS))
@@ -374,26 +376,31 @@ class _WordPart(Nested[_Context]):
 
     def _look(self) -> tuple[bool, bool]:
         """Return whether a person does not see the text of the open run, and whether it is struck out."""
-        run, paragraph, styles = self.context.run, self.context.paragraph, self._styles
-        of_run = styles[run["rStyle"]] if "rStyle" in run else {}
-        of_paragraph = styles[self._style_of(paragraph)] if paragraph is not None else {}
-        every = {**styles.defaults, **of_paragraph, **of_run, **run}
+        run, paragraph = self.context.run, self.context.paragraph
+        style = "" if paragraph is None else self._style_of(paragraph)
+        look, is_struck = self._drawn(style, *run.items())
+        if look.color is not None:
+            of_run, of_paragraph = self._styles[run.get("rStyle", "")], self._styles[style]
+            own = paragraph.properties if paragraph is not None else {}
+            fills = (next((each["fill"] for each in pair if "fill" in each), "") for pair in ((run, of_run), (own, of_paragraph)))
+            look = look._replace(ground=ground_of(fills) or self._ground())
+        return is_hidden(look), self.context.is_deleted or is_struck
+
+    def _look_of(self, style: str, *properties: tuple[str, str]) -> tuple[Look, bool]:
+        """Return how a run is drawn, but for its ground, and whether it is struck out. style: that of its paragraph."""
+        run, of_paragraph = dict(properties), self._styles[style]
+        of_run = self._styles[run.get("rStyle", "")]
+        every = {**self._styles.defaults, **of_paragraph, **of_run, **run}
 
         def has(toggle: str) -> bool:
             """Return whether the run itself has a property, or else one of its two styles, but not both."""
-            if toggle not in every:
-                return False
             if toggle in run:
                 return is_on(run[toggle])
             return is_on(of_run.get(toggle, "0")) != is_on(of_paragraph.get(toggle, "0"))
 
-        color, ground, size = parse_color(every.get("color", "")), None, every.get("sz", "")
-        if color is not None:
-            own = paragraph.properties if paragraph is not None else {}
-            fills = (next((each["fill"] for each in pair if "fill" in each), "") for pair in ((run, of_run), (own, of_paragraph)))
-            ground = ground_of(fills) or self._ground()
-        hidden = is_hidden(Look(number(size, 2) / 2 if size else None, color, ground, hidden=has("vanish")))
-        return hidden, self.context.is_deleted or has("strike") or has("dstrike")
+        size = every.get("sz", "")
+        look = Look(number(size, 2) / 2 if size else None, parse_color(every.get("color", "")), hidden=has("vanish"))
+        return look, has("strike") or has("dstrike")
 
     def _style_of(self, paragraph: _Paragraph) -> str:
         return paragraph.properties.get("pStyle", self._styles.default)

@@ -80,7 +80,8 @@ class Styles:
         self.defaults: Properties = {}
         for style in () if root is None else root.iterchildren("{*}style"):
             name = attribute(style.attrib, "styleId")
-            self._elements.setdefault(name, style)
+            if name:
+                self._elements.setdefault(name, style)
             if attribute(style.attrib, "type") == "paragraph" and attribute(style.attrib, "default") in ("1", "true", "on"):
                 self.default = name
         if root is not None:

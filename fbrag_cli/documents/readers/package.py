@@ -174,8 +174,9 @@ def theme_colors(theme: _Element | None) -> dict[str, str]:
 
 def attribute(attributes: Mapping[str, str], name: str) -> str:
     """Return an attribute whatever its namespace, of which Office has two; "" without it."""
+    end = f"}}{name}"
     for key, value in attributes.items():
-        if key.endswith(name) and key.rpartition("}")[2] == name:
+        if key.endswith(end) or key == name:
             return value
     return ""
 
