@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from functools import cache, partial
 from itertools import pairwise
 from math import inf
 from statistics import median
@@ -97,7 +97,9 @@ def _bands(boxes: Sequence[Box], chosen: Sequence[int]) -> list[_Band]:
     """Return the bands of these boxes from top to bottom."""
     bands: list[_Band] = []
     for index in sorted(chosen, key=lambda index: boxes[index].top):
-        top, bottom = boxes[index].top + _OVERLAP * boxes[index].height, boxes[index].bottom - _OVERLAP * boxes[index].height
+        _, top, _, bottom = boxes[index]
+        reach = _OVERLAP * (bottom - top)
+        top, bottom = top + reach, bottom - reach
         if bands and top < bands[-1].bottom:
             bands[-1].boxes.append(index)
             bands[-1] = bands[-1]._replace(bottom=max(bottom, bands[-1].bottom))
@@ -158,13 +160,14 @@ def _columns(boxes: Sequence[Box], chosen: Sequence[int], gutters: Sequence[floa
     """Return these boxes by columns; as a single one if they are not text in columns."""
     line = _line(boxes, chosen)
     gutters = list(gutters)
+    text_height = cache(lambda column: _text_height(boxes, column, line))
     while True:
         columns: list[list[int]] = [[] for _ in range(len(gutters) + 1)]
         for index in chosen:
             columns[bisect(gutters, boxes[index].left)].append(index)
         if not gutters:
             return columns
-        heights = [_text_height(boxes, column, line) for column in columns]
+        heights = [text_height(tuple(column)) for column in columns]
         bad = [number for number, height in enumerate(heights) if height < _FEWEST * line]
         if not bad:
             return columns if max(heights) >= _FEW * line else [list(chosen)]

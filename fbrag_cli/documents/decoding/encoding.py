@@ -52,6 +52,7 @@ _AS_LATIN = {
 _SIGN = f"[\xc2-\xf4][\x80-\xbf{''.join(map(chr, _AS_LATIN))}]"
 _MAYBE_TWICE = re.compile(_SIGN)  # ten times as fast as the next
 _TWICE = re.compile(f"(?<=[A-Za-z]){_SIGN}|{_SIGN}(?=[A-Za-z])|(?:{_SIGN}){{3}}")  # in a word
+_SURROGATE = re.compile("[\ud800-\udfff]")
 # On the web, some names mean a larger encoding (WHATWG, Encoding).
 _WEB_NAMES = {
     **dict.fromkeys(("ascii", "us-ascii", "iso-8859-1", "iso8859-1", "latin1", "latin-1"), "cp1252"),
@@ -122,7 +123,7 @@ def _line_once(line: str) -> str:
 
 def without_surrogates(text: str) -> str:
     """Replace each pair of surrogates with its character, and a lone one, which has no UTF-8 form, with U+FFFD."""
-    if not any("\ud800" <= character <= "\udfff" for character in set(text)):
+    if not _SURROGATE.search(text):
         return text
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 

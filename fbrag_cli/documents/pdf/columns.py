@@ -73,6 +73,8 @@ def _on_one_baseline(page: PageLines) -> list[list[int]]:
 
 def _chosen(page: PageLines, groups: Sequence[Sequence[int]]) -> PageLines:
     """Return the page with a line for each group."""
+    if groups == [[index] for index in range(len(page.lines))]:
+        return page
     return replace(
         page,
         lines=tuple(" ".join(page.lines[index] for index in group) for group in groups),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from ctypes import addressof, byref, c_float, c_int, c_uint
+from ctypes import addressof, c_float, c_int, c_uint, cast
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, partial
 from itertools import repeat
@@ -19,6 +19,7 @@ import numpy as np
 from pypdfium2 import PdfBitmap, PdfMatrix, PdfPage, raw
 
 from fbrag_cli.documents.hidden import NEAR, Look, is_hidden
+from fbrag_cli.documents.pdf.pdfium import address, addresses, pdfium
 
 if TYPE_CHECKING:
     from fbrag_cli.documents.pdf.letters import Letters
@@ -67,9 +68,9 @@ class _Object:
     Of texts: is_clip: whether areas are seen through it. is_cut: whether its clip may hide letters. hidden: whether all that its
     clip shows is hidden; None if its letters may differ. near: the areas at its place, each with whether it is drawn later.
 
-    Of areas: fill: how a path is filled. edges: shape (n, 4); None of an upright rectangle. width: of a line along its edges, if
-    that is all it paints. is_certain: whether its box is all of its clip, and nothing makes it lighter. is_read: whether its clip
-    and edges are known.
+    Of areas: fill: how a path is filled. edges: shape (n, 4); None of an upright rectangle. ends: boxes of these. width: of a
+    line along its edges, if that is all it paints. is_certain: whether its box is all of its clip, and nothing makes it lighter.
+    is_read: whether its clip and edges are known.
     """
 
     handle: Any
@@ -85,6 +86,7 @@ class _Object:
     is_image: bool = False
     fill: int = 0
     edges: np.ndarray[Any, Any] | None = None
+    ends: np.ndarray[Any, Any] | None = None
     width: float = 0.0
     is_certain: bool = True
     is_read: bool = False
@@ -94,18 +96,17 @@ class HiddenText:
     """The texts of one page that may be hidden, with the areas under and over them."""
 
     def __init__(self, page: PdfPage) -> None:
-        self._page = page
+        self._page, self._drawn_on = page, (address(page.pdf.raw), address(page.raw))
         # What PDFium writes its numbers to: making them for each object would take most of the time.
-        self._sides, self._levels, self._modes = [c_float() for _ in "lbrt"], [c_uint() for _ in "rgba"], [c_int(), c_int()]
-        self._to_sides, self._to_levels, self._to_modes = (
-            tuple(map(byref, each)) for each in (self._sides, self._levels, self._modes)
-        )
+        self._sides, self._levels, self._modes = (c_float * 4)(), (c_uint * 4)(), (c_int * 2)()
+        self._to_sides, self._to_levels, self._to_modes = map(addresses, (self._sides, self._levels, self._modes))
         self._left, self._steps, self._n_pixels = _MAX_OBJECTS, _MAX_STEPS, _MAX_PIXELS
         self._pixels: dict[int, np.ndarray[Any, Any] | None] = {}  # by address of an image or a text
         self._clips: dict[tuple[int, ...], tuple[Box, bool]] = {}
         self._texts: dict[int, _Object] = {}  # by address
         self._areas: list[_Object] = []
-        self._read(raw.FPDFPage_CountObjects(page), partial(raw.FPDFPage_GetObject, page), _ON_PAGE, _EVERYWHERE)
+        _, handle = self._drawn_on
+        self._read(pdfium.FPDFPage_CountObjects(handle), partial(pdfium.FPDFPage_GetObject, handle), _ON_PAGE, _EVERYWHERE)
         self._doubtful = self._find_doubtful()
 
     @property
@@ -152,29 +153,29 @@ class HiddenText:
         for index in range(min(count, self._left)):
             self._left -= 1
             handle = get(index)
-            kind = raw.FPDFPageObj_GetType(handle)
+            kind = pdfium.FPDFPageObj_GetType(handle)
             if kind == raw.FPDF_PAGEOBJ_FORM:
                 if depth < _MAX_DEPTH:
-                    inner = partial(raw.FPDFFormObj_GetObject, handle)
+                    inner = partial(pdfium.FPDFFormObj_GetObject, handle)
                     shown, exact = self._clip(handle, matrix)
                     self._read(
-                        raw.FPDFFormObj_CountObjects(handle),
+                        pdfium.FPDFFormObj_CountObjects(handle),
                         inner,
                         _matrix(handle, matrix),
                         _common(clip, shown),
                         depth=depth + 1,
-                        certain=certain and exact and not raw.FPDFPageObj_HasTransparency(handle),
+                        certain=certain and exact and not pdfium.FPDFPageObj_HasTransparency(handle),
                     )
                 continue
-            raw.FPDFPageObj_GetBounds(handle, *self._to_sides)
+            pdfium.FPDFPageObj_GetBounds(handle, *self._to_sides)
             left, lower, right, upper = self._sides
-            box: Box = left.value, lower.value, right.value, upper.value
+            box: Box = left, lower, right, upper
             if matrix is not _ON_PAGE:
                 box = matrix.on_rect(*box)
             if kind == raw.FPDF_PAGEOBJ_TEXT:
                 shown = self._clip(handle, matrix)[0]
                 shown = shown if clip is _EVERYWHERE else _common(clip, shown)
-                text = self._texts[address(handle)] = _Object(handle, matrix, box, shown, len(self._areas))
+                text = self._texts[handle] = _Object(handle, matrix, box, shown, len(self._areas))
                 self._judge(text)
             elif min(box[2] - box[0], box[3] - box[1]) >= _MIN_FILLED and _area(shown := _common(box, clip)):
                 area = _Object(handle, matrix, box, shown, len(self._areas), is_certain=certain)
@@ -184,32 +185,32 @@ class HiddenText:
 
     def _judge(self, text: _Object) -> None:
         """Set the colors of a text, and whether it is hidden by itself or its clip."""
-        mode = raw.FPDFTextObj_GetTextRenderMode(text.handle)
-        paints = [self._paint(text.handle, raw.FPDFPageObj_GetFillColor)] if mode in _FILLED else []
-        paints += [self._paint(text.handle, raw.FPDFPageObj_GetStrokeColor)] if mode in _STROKED else []
+        mode = pdfium.FPDFTextObj_GetTextRenderMode(text.handle)
+        paints = [self._paint(text.handle, pdfium.FPDFPageObj_GetFillColor)] if mode in _FILLED else []
+        paints += [self._paint(text.handle, pdfium.FPDFPageObj_GetStrokeColor)] if mode in _STROKED else []
         text.paints = None if None in paints else tuple(filter(None, paints))
         text.is_clip = mode == _CLIP
         text.hidden = mode == _INVISIBLE or None
         height = min(text.whole[2] - text.whole[0], text.whole[3] - text.whole[1])
         if height < _SMALL:  # as of a dot, too
             own = _matrix(text.handle, text.matrix)
-            raw.FPDFTextObj_GetFontSize(text.handle, self._to_sides[0])
-            size = abs(self._sides[0].value) * min(hypot(own.a, own.b), hypot(own.c, own.d))
+            pdfium.FPDFTextObj_GetFontSize(text.handle, self._to_sides[0])
+            size = abs(self._sides[0]) * min(hypot(own.a, own.b), hypot(own.c, own.d))
             text.hidden = is_hidden(Look(size=size)) or text.hidden
         is_clipped = not text.hidden and text.box is not _EVERYWHERE
         text.is_cut = is_clipped and not _holds(text.box, text.whole, max(_EDGE, _CUT * height))
 
     def _is_painted(self, path: _Object) -> bool:
         """Return whether a path is filled, or drawn as a thick line, and set its color."""
-        raw.FPDFPath_GetDrawMode(path.handle, *self._to_modes)
-        path.fill, is_line = self._modes[0].value, self._modes[1].value and not self._modes[0].value
+        pdfium.FPDFPath_GetDrawMode(path.handle, *self._to_modes)
+        path.fill, is_line = self._modes[0], self._modes[1] and not self._modes[0]
         if is_line:
             own = _matrix(path.handle, path.matrix)
-            raw.FPDFPageObj_GetStrokeWidth(path.handle, self._to_sides[0])
-            path.width = self._sides[0].value * hypot(own.a, own.b)
+            pdfium.FPDFPageObj_GetStrokeWidth(path.handle, self._to_sides[0])
+            path.width = self._sides[0] * hypot(own.a, own.b)
         if not path.fill and path.width < _MIN_FILLED:
             return False
-        paint = self._paint(path.handle, raw.FPDFPageObj_GetStrokeColor if is_line else raw.FPDFPageObj_GetFillColor)
+        paint = self._paint(path.handle, pdfium.FPDFPageObj_GetStrokeColor if is_line else pdfium.FPDFPageObj_GetFillColor)
         path.paints = (paint,) if paint else None
         return not paint or paint[3] > _CLEAR
 
@@ -220,35 +221,36 @@ class HiddenText:
         area.is_read = True
         shown, exact = self._clip(area.handle, area.matrix)
         area.box, area.is_certain = _common(area.box, shown), area.is_certain and exact
-        if raw.FPDFPageObj_GetType(area.handle) == raw.FPDF_PAGEOBJ_PATH:
-            n = raw.FPDFPath_CountSegments(area.handle)
-            is_blended = area.paints and area.paints[0][3] == 255 and raw.FPDFPageObj_HasTransparency(area.handle)  # a highlight
-            if is_blended or n > _MAX_SEGMENTS:
+        if pdfium.FPDFPageObj_GetType(area.handle) == raw.FPDF_PAGEOBJ_PATH:
+            n = pdfium.FPDFPath_CountSegments(area.handle)
+            is_opaque = area.paints and area.paints[0][3] == 255
+            if n > _MAX_SEGMENTS or (is_opaque and pdfium.FPDFPageObj_HasTransparency(area.handle)):  # a highlight
                 area.paints = None
             if n <= _MAX_SEGMENTS:
                 own = _matrix(area.handle, area.matrix)
-                edges = list(_edges(partial(raw.FPDFPath_GetPathSegment, area.handle), n, own))
-                area.edges = None if area.fill and _is_rectangle(edges) else np.array(edges).reshape(-1, 4)
+                edges = list(_edges(partial(pdfium.FPDFPath_GetPathSegment, area.handle), n, own))
+                if not area.fill or not _is_rectangle(edges):
+                    area.edges = np.array(edges).reshape(-1, 4)
+                    area.ends = np.sort(area.edges.reshape(-1, 2, 2), axis=1).reshape(-1, 4)
         return area
 
     def _paint(self, handle: Any, read: Callable[..., Any]) -> _Paint | None:
         if not read(handle, *self._to_levels):
             return None
-        red, green, blue, opacity = self._levels
-        return _Paint(red.value, green.value, blue.value, opacity.value)
+        return _Paint(*self._levels)
 
     def _clip(self, handle: Any, matrix: PdfMatrix) -> tuple[Box, bool]:
         """Return the box of an object's clip, and whether the clip is all of it. matrix: of its form."""
-        clip, shown, exact = raw.FPDFPageObj_GetClipPath(handle), _EVERYWHERE, True
-        for path in range(raw.FPDFClipPath_CountPaths(clip) if clip else 0):
-            n = raw.FPDFClipPath_CountPathSegments(clip, path)
+        clip, shown, exact = pdfium.FPDFPageObj_GetClipPath(handle), _EVERYWHERE, True
+        for path in range(pdfium.FPDFClipPath_CountPaths(clip) if clip else 0):
+            n = pdfium.FPDFClipPath_CountPathSegments(clip, path)
             if not 0 < n <= _MAX_SEGMENTS:
                 exact = exact and n <= 0
                 continue
             # Objects of one form share their clips.
-            key = address(raw.FPDFClipPath_GetPathSegment(clip, path, 0)), n, id(matrix)
+            key = pdfium.FPDFClipPath_GetPathSegment(clip, path, 0), n, id(matrix)
             if key not in self._clips:
-                edges = list(_edges(partial(raw.FPDFClipPath_GetPathSegment, clip, path), n, matrix))
+                edges = list(_edges(partial(pdfium.FPDFClipPath_GetPathSegment, clip, path), n, matrix))
                 across, up = zip(*(edge[:2] for edge in edges), strict=True) if edges else ((0.0,), (0.0,))
                 self._clips[key] = (min(across), min(up), max(across), max(up)), _is_rectangle(edges)
             shown, exact = _common(shown, self._clips[key][0]), exact and self._clips[key][1]
@@ -277,7 +279,9 @@ class HiddenText:
 
     def _with_signs(self, texts: Sequence[_Object]) -> np.ndarray[Any, Any]:
         """Return which texts may be hidden: by themselves, by their clip, by their color, or by what lies under or over them."""
-        shown = np.array([_shown(text.paints) for text in texts])  # shape (n, 2, 3)
+        kinds = {text.paints: _shown(text.paints) for text in texts}
+        numbers = {paints: number for number, paints in enumerate(kinds)}
+        shown = np.array([*kinds.values()])[[numbers[text.paints] for text in texts]]  # shape (n, 2, 3)
         signs = np.array([bool(text.hidden or text.is_clip or text.is_cut) for text in texts])
         signs |= (np.abs(shown - _PAPER[0]) <= NEAR).all(axis=(1, 2))
         if not self._areas:
@@ -359,10 +363,9 @@ class HiddenText:
 
     def _is_even(self, area: _Object, text: _Object, box: Box) -> bool:
         """Return whether an area is the same for all letters of a text. box: of the text, as far as it is shown."""
-        if area.edges is not None:
+        if area.ends is not None:
             around = area.width / 2
-            ends = np.sort(area.edges.reshape(-1, 2, 2), axis=1).reshape(-1, 4)
-            return not _at(ends, (box[0] - around, box[1] - around, box[2] + around, box[3] + around)).any()
+            return not _at(area.ends, (box[0] - around, box[1] - around, box[2] + around, box[3] + around)).any()
         if not _holds(area.box, box):
             return False
         part = self._part(area, box) if area.is_image else None
@@ -392,14 +395,14 @@ class HiddenText:
 
     def _part(self, image: _Object, box: Box) -> np.ndarray[Any, Any] | None:
         """Return the pixels of an image in a box, shape (n, 4); None if they are unknown."""
-        if (key := address(image.handle)) not in self._pixels:
+        if (key := image.handle) not in self._pixels:
             width, height = c_uint(), c_uint()
-            raw.FPDFImageObj_GetImagePixelSize(image.handle, byref(width), byref(height))
+            pdfium.FPDFImageObj_GetImagePixelSize(image.handle, addressof(width), addressof(height))
             needed = width.value * height.value + _area(image.whole)
             bitmap = None
             if needed <= self._n_pixels and not image.matrix.b and not image.matrix.c:
                 self._n_pixels -= int(needed)
-                bitmap = raw.FPDFImageObj_GetRenderedBitmap(self._page.pdf, self._page, image.handle)
+                bitmap = pdfium.FPDFImageObj_GetRenderedBitmap(*self._drawn_on, image.handle)
             self._pixels[key] = _pixels(bitmap)
         if (pixels := self._pixels[key]) is None:
             return None
@@ -411,8 +414,8 @@ class HiddenText:
 
     def _is_drawn_so(self, text: _Object) -> bool:
         """Return whether a text is drawn in the color that PDFium says, and not in a pattern."""
-        if (key := address(text.handle)) not in self._pixels:
-            self._pixels[key] = _pixels(raw.FPDFTextObj_GetRenderedBitmap(self._page.pdf, self._page, text.handle, 1.0))
+        if (key := text.handle) not in self._pixels:
+            self._pixels[key] = _pixels(pdfium.FPDFTextObj_GetRenderedBitmap(*self._drawn_on, text.handle, 1.0))
         if (pixels := self._pixels[key]) is None:
             return True
         strong = pixels[pixels[:, :, 3] > _OPAQUE / 2][:, None, :3].astype(np.int16)
@@ -438,11 +441,6 @@ class HiddenText:
         scale = min(1.0, sqrt(_MAX_PIXELS / max(1.0, width * height)))
         bitmap = self._page.render(scale=scale, may_draw_forms=False, draw_annots=False, rev_byteorder=True)
         return bitmap.to_numpy()[:, :, :3], bitmap.get_posconv(self._page).to_bitmap
-
-
-def address(handle: Any) -> int:
-    """Return the address of an object of PDFium; 0 for none."""
-    return addressof(handle.contents) if handle else 0
 
 
 # -- colors -------------------------------------------------------------------------------------------------------------------
@@ -475,7 +473,7 @@ def _pixels(bitmap: Any) -> np.ndarray[Any, Any] | None:
 
     It is freed with the last reference to it.
     """
-    pixels: Any = PdfBitmap.from_raw(bitmap).to_numpy() if bitmap else np.empty(0)
+    pixels: Any = PdfBitmap.from_raw(cast(bitmap, raw.FPDF_BITMAP)).to_numpy() if bitmap else np.empty(0)
     return pixels[:, :, [2, 1, 0, 3]] if pixels.ndim == 3 and pixels.shape[2] == 4 else None
 
 
@@ -485,7 +483,7 @@ def _pixels(bitmap: Any) -> np.ndarray[Any, Any] | None:
 def _matrix(handle: Any, outer: PdfMatrix) -> PdfMatrix:
     """Return the matrix from an object's coordinates to the page's. outer: of its form."""
     own = raw.FS_MATRIX(1, 0, 0, 1, 0, 0)
-    raw.FPDFPageObj_GetMatrix(handle, byref(own))
+    pdfium.FPDFPageObj_GetMatrix(handle, addressof(own))
     matrix = PdfMatrix.from_raw(own)
     return matrix if outer is _ON_PAGE else matrix.multiply(outer)
 
@@ -497,13 +495,13 @@ def _is_rectangle(edges: Sequence[Box]) -> bool:
 def _edges(get: Callable[[int], Any], n: int, matrix: PdfMatrix) -> Iterator[Box]:
     """Yield the edges of a path of `n` segments, as x and y of both ends; of a curve those around it."""
     x, y = c_float(), c_float()
-    to_x, to_y = byref(x), byref(y)
+    to_x, to_y = addressof(x), addressof(y)
     start = last = (0.0, 0.0)
     for index in range(n):
         segment = get(index)
-        raw.FPDFPathSegment_GetPoint(segment, to_x, to_y)
+        pdfium.FPDFPathSegment_GetPoint(segment, to_x, to_y)
         point = matrix.on_point(x.value, y.value)
-        if raw.FPDFPathSegment_GetType(segment) != raw.FPDF_SEGMENT_MOVETO:
+        if pdfium.FPDFPathSegment_GetType(segment) != raw.FPDF_SEGMENT_MOVETO:
             yield *last, *point
         else:
             if last != start:
@@ -537,8 +535,8 @@ def _area(box: Box) -> float:
 
 def _at(boxes: np.ndarray[Any, Any], box: Box) -> np.ndarray[Any, Any]:
     """Return which of the boxes, shape (n, 4), overlap a box."""
-    apart = (boxes[:, :2] > box[2:]).any(axis=1) | (boxes[:, 2:] < box[:2]).any(axis=1)
-    return np.asarray(~apart)
+    left, lower, right, upper = boxes.T
+    return np.asarray(~((left > box[2]) | (lower > box[3]) | (right < box[0]) | (upper < box[1])))
 
 
 def _overlap(one: Box, other: Box) -> bool:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
-from ctypes import byref, c_double
-from functools import cached_property
+from collections.abc import Iterator, Sequence
+from ctypes import addressof, c_double
 from math import hypot, inf, nan, pi
 from typing import TYPE_CHECKING, Any
 
@@ -14,9 +13,9 @@ from pypdfium2 import raw
 
 from fbrag_cli.documents.broken_words import SOFT_HYPHEN
 from fbrag_cli.documents.decoding.encoding import without_surrogates
-from fbrag_cli.documents.pdf.hidden_text import address
 from fbrag_cli.documents.pdf.page_layout import in_order
 from fbrag_cli.documents.pdf.page_text import Cell, Line, PageLines
+from fbrag_cli.documents.pdf.pdfium import address, addresses, pdfium
 
 if TYPE_CHECKING:
     from pypdfium2 import PdfTextPage
@@ -45,33 +44,31 @@ class Letters:
         """Raises MemoryError for too much text."""
         if textpage.count_chars() > _MAX_CHARACTERS:
             raise MemoryError(f"more than {_MAX_CHARACTERS:,} characters")
-        self._page = textpage
-        self._numbers = [c_double() for _ in range(4)]
-        self._to_numbers = tuple(map(byref, self._numbers))
-
-    @cached_property
-    def text(self) -> str:
-        def mark(found: re.Match[str]) -> str:
-            return _MARK if raw.FPDFText_IsHyphen(self._page, self._index(found.start())) == 1 else "\ufffd"
-
+        self._page = address(textpage.raw)
+        self._numbers, self._matrix = (c_double * 4)(), raw.FS_MATRIX()
+        self._to_numbers, self._to_matrix = addresses(self._numbers), addressof(self._matrix)
+        self._origins: dict[int, tuple[float, float]] = {}
         # PDFium counts positions in units of UTF-16.
-        units = self._page.get_text_range(errors="surrogatepass").encode("utf-16-le", "surrogatepass")
-        return re.sub(_MARK, mark, "".join(map(chr, memoryview(units).cast("H"))))
+        units = textpage.get_text_range(errors="surrogatepass").encode("utf-16-le", "surrogatepass")
+        self._indices = self._indices_between(0, len(units) // 2 - 1) if units else ()
+        self.text = re.sub(_MARK, self._mark, "".join(map(chr, memoryview(units).cast("H"))))
 
     def origin(self, position: int) -> tuple[float, float]:
         """Return the place of a letter on its baseline; nan if it is unknown."""
-        x, y = self._numbers[:2]
-        x.value = y.value = nan
-        raw.FPDFText_GetCharOrigin(self._page, self._index(position), *self._to_numbers[:2])
-        return x.value, y.value
+        if (found := self._origins.get(position)) is None:
+            self._numbers[:2] = [nan, nan]
+            pdfium.FPDFText_GetCharOrigin(self._page, self._indices[position], *self._to_numbers[:2])
+            x, y = self._numbers[:2]
+            self._origins[position] = found = x, y
+        return found
 
     def address(self, position: int) -> int:
         """Return the address of the text object to which a letter belongs; 0 for white space that PDFium has added."""
-        return address(raw.FPDFText_GetTextObject(self._page, self._index(position)))
+        return pdfium.FPDFText_GetTextObject(self._page, self._indices[position]) or 0
 
     def box(self, position: int) -> tuple[float, float, float, float]:
         """Return the left, lower, right and upper edge of a letter."""
-        (left, right), (lower, upper) = self._sides(position), (number.value for number in self._numbers[2:])
+        (left, right), (lower, upper) = self._sides(position), self._numbers[2:]
         return left, lower, right, upper
 
     def lines(self, text: str, lower: float) -> PageLines:
@@ -94,15 +91,24 @@ class Letters:
             baseline, last = (self._baseline(at, turn) if turn == usual else nan for at in (begin, end))
             # Of vertical writing each letter has another baseline.
             cells = tuple(self._cells(text, letters, begin, end, size, turn)) if abs(last - baseline) <= size else ()
-            lines.append(Line(_clean("".join(letters[begin : end + 1])), height, size, cells, baseline if cells else nan))
+            line = cells[0].text if len(cells) == 1 else _clean("".join(letters[begin : end + 1]))
+            lines.append(Line(line, height, size, cells, baseline if cells else nan))
         return PageLines.of(in_order(lines))
 
-    def _index(self, position: int) -> int:
-        return int(raw.FPDFText_GetCharIndexFromTextIndex(self._page, position))
+    def _mark(self, found: re.Match[str]) -> str:
+        return _MARK if pdfium.FPDFText_IsHyphen(self._page, self._indices[found.start()]) == 1 else "\ufffd"
+
+    def _indices_between(self, first: int, last: int) -> Sequence[int]:
+        """Return PDFium's index of the letter at each of these positions: both rise by one, but not over letters that it omits."""
+        begin, end = (pdfium.FPDFText_GetCharIndexFromTextIndex(self._page, position) for position in (first, last))
+        if end - begin == last - first:
+            return range(begin, end + 1)
+        middle = (first + last) // 2
+        return [*self._indices_between(first, middle), *self._indices_between(middle + 1, last)]
 
     def _turn(self, position: int) -> int | None:
         """Return by how many quarters, against the clock, a letter is turned; None if it is turned by another angle."""
-        quarters = -raw.FPDFText_GetCharAngle(self._page, self._index(position)) / (pi / 2)
+        quarters = -pdfium.FPDFText_GetCharAngle(self._page, self._indices[position]) / (pi / 2)
         return round(quarters) % 4 if abs(quarters - round(quarters)) * (pi / 2) < _STRAIGHT else None
 
     def _baseline(self, position: int, turn: int | None) -> float:
@@ -112,14 +118,14 @@ class Letters:
 
     def _sides(self, position: int, turn: int | None = 0) -> tuple[float, float]:
         """Return the left and right edge of a letter in the direction of its line."""
-        raw.FPDFText_GetCharBox(self._page, self._index(position), *self._to_numbers)
-        return _along(turn, *(number.value for number in self._numbers))
+        pdfium.FPDFText_GetCharBox(self._page, self._indices[position], *self._to_numbers)
+        return _along(turn, *self._numbers)
 
     def _size(self, position: int) -> float:
         """Return the size of a letter's font, as it is drawn."""
-        index, matrix = self._index(position), raw.FS_MATRIX()
-        raw.FPDFText_GetMatrix(self._page, index, byref(matrix))
-        return float(raw.FPDFText_GetFontSize(self._page, index) * hypot(matrix.c, matrix.d))
+        index = self._indices[position]
+        pdfium.FPDFText_GetMatrix(self._page, index, self._to_matrix)
+        return float(pdfium.FPDFText_GetFontSize(self._page, index) * hypot(self._matrix.c, self._matrix.d))
 
     def _cells(self, text: str, letters: Any, begin: int, end: int, size: float, turn: int | None) -> Iterator[Cell]:
         """Yield the parts of a line between which there is more room than between words."""
@@ -136,13 +142,13 @@ class Letters:
 
     def _has_gap(self, begin: int, end: int, least: float, turn: int | None) -> bool:
         """Return whether there is so much room between two text objects of a line."""
-        first = self._index(begin)
-        n_objects = raw.FPDFText_CountRects(self._page, first, self._index(end) - first + 1)
+        first = self._indices[begin]
+        n_objects = pdfium.FPDFText_CountRects(self._page, first, self._indices[end] - first + 1)
         near = inf
         for number in range(n_objects if n_objects > 1 else 0):
             left, top, right, bottom = self._to_numbers
-            raw.FPDFText_GetRect(self._page, number, left, top, right, bottom)
-            x, y, to_x, to_y = (number.value for number in self._numbers)
+            pdfium.FPDFText_GetRect(self._page, number, left, top, right, bottom)
+            x, y, to_x, to_y = self._numbers
             far, end_of_object = _along(turn, x, to_x, to_y, y)
             if far - near > least:
                 return True
@@ -166,7 +172,7 @@ class Letters:
                 continue
             if rise < 0 and not text[digit - 1].isdecimal():  # CO2 stays a word
                 continue
-            if found[1] and not raw.FPDFText_IsGenerated(self._page, self._index(digit - 1)):
+            if found[1] and not pdfium.FPDFText_IsGenerated(self._page, self._indices[digit - 1]):
                 continue
             signs |= dict.fromkeys(range(found.end(), digit), "")
             signs[digit] = f"{'^' if rise > 0 else '_'}{text[digit]}"

@@ -203,8 +203,11 @@ def _lines(page: PdfPage, *, markup: bool) -> PageLines:
 
         text = whole if all(on_page(end) for begin_end in letter_ends(whole) for end in begin_end) else _inside(whole, on_page)
         hidden = set() if markup else HiddenText(page).among(letters, text)
-        shown = _without(text, hidden.__contains__) if hidden else text
-        n_hidden = sum(is_out for is_out, _ in groupby(at in hidden for at, letter in enumerate(text) if not letter.isspace()))
+        shown, n_hidden = text, 0
+        if hidden:
+            shown = _without(text, hidden.__contains__)
+            is_out = (at in hidden for at, letter in enumerate(text) if not letter.isspace())
+            n_hidden = sum(key for key, _ in groupby(is_out))
         lines = letters.lines(shown, lower)
     return replace(lines, height=upper - lower, cut=text != whole, n_hidden=n_hidden)
 
