@@ -128,19 +128,18 @@ def _names(text: str) -> Iterator[tuple[str, str]]:
     """Yield letters, each with the words that they begin (Schwartz and Hearst, 2003): one of both is in brackets."""
     found = dict[str, str]()
     for each in _BRACKETS.finditer(text):
-        before, inside = text[max(0, each.start() - _BEFORE) : each.start()].split(), each[1].split()
-        if not before or len(found) == _MOST_NAMES:
+        before, inside = text[max(0, each.start() - _BEFORE) : each.start()], each[1].split()
+        [letters] = inside if len(inside) == 1 else before.rsplit(None, 1)[-1:] or [""]
+        if len(found) == _MOST_NAMES or not _SHORT.fullmatch(letters) or sum(map(str.isupper, letters)) < 2:
             continue
-        long = _long_form(inside[0], before) if len(inside) == 1 else inside if _long_form(before[-1], inside) == inside else []
-        if long:
-            found.setdefault(inside[0] if len(inside) == 1 else before[-1], " ".join(long))
+        long = _long_form(letters, before.split() if len(inside) == 1 else inside)
+        if long and (len(inside) == 1 or long == inside):
+            found.setdefault(letters, " ".join(long))
     yield from found.items()
 
 
 def _long_form(letters: str, words: Sequence[str]) -> Sequence[str]:
     """Return the shortest run of words at the end of `words` that begin with the letters in their order; else none."""
-    if not _SHORT.fullmatch(letters) or sum(map(str.isupper, letters)) < 2:
-        return []
     sought = [letter.casefold() for letter in letters if letter.isalnum()]
     most = min(len(sought) + 5, 2 * len(sought))  # words, as in the paper
     for at in range(len(words) - 1, max(-1, len(words) - most - 1), -1):

@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -126,11 +127,11 @@ def _counted(document: Document, start: int, end: int, text: str, names: _Names)
     own, further = Counter(terms(text, language)), Counter(further_terms(text, language))
     for around in filter(None, (head_of(document, start), *headings_of(document, start, end), *notes_of(document, start, end))):
         further.update(_terms_around(around, language))
-    known = names.keys() & own.keys()
-    both_cases = f"{text} {' '.join(text.split()).casefold()}" if known else ""
-    for term in known:
-        for written, held, other in names[term]:
-            if held <= own.keys() and written in both_cases:
+    in_lower_case = ""
+    for written, held, other in chain.from_iterable(map(names.__getitem__, names.keys() & own.keys())):
+        if held <= own.keys():
+            in_lower_case = in_lower_case or " ".join(text.split()).casefold()
+            if written in text or written in in_lower_case:
                 further.update(other - own.keys())
     return own, further
 

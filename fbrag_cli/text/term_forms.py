@@ -110,7 +110,7 @@ def _from_digits(text: str, start: int, stop: int, languages: tuple[str, ...], s
     elif n <= 3 and following[:1].isspace() and following[1:].isdigit():
         if found := _SPACED.match(text, start):
             yield *found.span(), term_of("".join(found.group().split()), languages[0] if languages else "")
-    elif n <= 2 and (found := _EAST.match(text, start)):
+    elif n <= 2 and not following.isascii() and (found := _EAST.match(text, start)):
         yield *found.span(), day_term(int(found[1]), int(found[2]))
     elif n <= 2 and following[:1] in "./" and (found := _NUMERIC.match(text, start)):
         day, month = int(found[1]), int(found[2])
@@ -126,29 +126,35 @@ def _from_digits(text: str, start: int, stop: int, languages: tuple[str, ...], s
 def _with_name(text: str, day: re.Match[str], languages: tuple[str, ...], spoken: str) -> Iterator[tuple[int, int, str]]:
     """Yield the term of a day next to the name of its month; if the name is cut short, also the term of the whole name."""
     start, end = day.span()
-    after, before = (
-        _AFTER.match(text, end),
-        [each.rstrip(".,") for each in text[max(0, start - _NEAR) : start].split() if each != "the"],
-    )
-    for name, first, last in ((after and after[1], start, after and after.end()), (before and before[-1], start, end)):
-        if name and (month := _month_of(name, languages, spoken)):
-            first -= len(name) + 1 if last == end else 0
-            yield max(0, first), last or end, day_term(month, int(day[1]))
-            named = ((month_term(f"{month:02}", each), term_of(name, each)) for each in languages)
-            yield from ((max(0, first), last or end, whole) for whole, term in named if whole != term)
-            return
+    name, month = "", 0
+    if after := _AFTER.match(text, end):
+        name, month = after[1], _month_of(after[1], languages, spoken)
+        end = after.end() if month else end
+    if not month:
+        before = [each for each in text[max(0, start - _NEAR) : start].split() if each != "the"]
+        name = before[-1].rstrip(".,") if before else ""
+        month, start = _month_of(name, languages, spoken), max(0, start - len(name) - 1)
+    if month:
+        yield start, end, day_term(month, int(day[1]))
+        named = ((month_term(f"{month:02}", each), term_of(name, each)) for each in languages)
+        yield from ((start, end, whole) for whole, term in named if whole != term)
 
 
 @lru_cache(maxsize=1 << 14)
 def _month_of(word: str, languages: tuple[str, ...], spoken: str) -> int:
     """Return the number of the month that a word names, in full or cut after three letters or more; else 0."""
     for language in dict.fromkeys((*languages, spoken or "en", "en")):
-        names, stem, folded = months_of(language), term_of(word, language), word.casefold()
+        stem, folded = term_of(word, language), word.casefold()
         if len(word) < 3 or (not stem and word.islower()):  # "Section 12 may be left out"
             continue
-        alike = [
-            i for i, each in enumerate(names, 1) if each.startswith(folded) or (stem and stem == month_term(f"{i:02}", language))
-        ]
+        months = enumerate(_months(language), 1)
+        alike = [i for i, (name, term) in months if name.startswith(folded) or (stem and stem == term)]
         if len(alike) == 1:
             return alike[0]
     return 0
+
+
+@lru_cache(maxsize=32)
+def _months(language: str) -> tuple[tuple[str, str], ...]:
+    """Return the name and the term of each month."""
+    return tuple((name, month_term(f"{i:02}", language)) for i, name in enumerate(months_of(language), 1))

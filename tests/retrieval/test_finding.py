@@ -15,6 +15,7 @@ from fbrag_cli.indexing.collect import collect
 from fbrag_cli.indexing.entry import ReadSettings
 from fbrag_cli.indexing.walk import find_files
 from fbrag_cli.methods.fb_rag.order_preserving import OrderPreserving
+from fbrag_cli.methods.fb_rag.windows import windows_of
 from fbrag_cli.query import Collection, Query
 from fbrag_cli.render.passages import also_in, near_copies
 from fbrag_cli.retrieval.bm25 import BM25
@@ -118,6 +119,23 @@ def test_further_terms_count_neither_in_lengths_nor_in_the_mean() -> None:
     without = BM25.of(build_corpus([document(text + " harbour") for text in texts]))
     with_parts = BM25.of(build_corpus([document(text + " harbour" + " a_part_of_it" * (i == 3)) for i, text in enumerate(texts)]))
     assert with_parts.scores("rope storm")[0] == pytest.approx(without.scores("rope storm")[0], rel=0.2)
+
+
+_IN_OTHER_FORMS = {
+    "retry limit": "max_retry_count is set.",
+    "12 March": "The ship left on 2024-03-12.",
+    "KRW114W": "The part is KRW-114-W.",
+    "10 kg": "A load of 10kg came.",
+}
+
+
+@pytest.mark.parametrize(("question", "told"), _IN_OTHER_FORMS.items())
+def test_windows_are_found_by_other_forms(question: str, told: str) -> None:
+    text = "\n\n".join(f"{prose(each, 10)}\n\n{each}" for each in _IN_OTHER_FORMS.values())
+    corpus = build_corpus([document(text)], 200)
+    windows = [window for chunk in corpus.chunks for window in windows_of(chunk, 20)]
+    best = windows[BM25.of(corpus).excerpt_scores([question], windows)[0].argmax()]
+    assert told in best.text
 
 
 def test_no_further_term_in_plain_prose() -> None:
