@@ -211,7 +211,8 @@ def read_in_child(path: Path) -> dict[str, Any]:
         row: dict[str, Any]
         try:
             document = load(str(path))
-            row = {"code": "", "text": document.text, "warnings": document.warnings}
+            sections = [(each.title, each.level) for each in document.sections]
+            row = {"code": "", "text": document.text, "warnings": document.warnings, "sections": sections}
         except FbragError as error:
             row = {"code": error.code, "message": error.message}
         except BaseException as error:
@@ -234,6 +235,7 @@ def read(folders: list[Path], to: Path) -> None:
         for path in files(folders):
             format_ = path.suffix.lower().removeprefix(".")
             row, expected = read_in_child(path), reference(path, format_)
+            row.pop("sections", None)
             found, wanted = (Counter(WORD.findall(text.lower())) for text in (row.pop("text", ""), expected or ""))
             row |= {"file": str(path), "format": format_, "words": wanted.total()}
             if found and wanted:

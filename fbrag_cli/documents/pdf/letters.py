@@ -99,7 +99,7 @@ class Letters:
         return _MARK if pdfium.FPDFText_IsHyphen(self._page, self._indices[found.start()]) == 1 else "\ufffd"
 
     def _indices_between(self, first: int, last: int) -> Sequence[int]:
-        """Return PDFium's index of the letter at each of these positions: both rise by one, but not over letters that it omits."""
+        """Return PDFium's index of the letter at each of these positions. Both rise by one, but it omits letters."""
         begin, end = (pdfium.FPDFText_GetCharIndexFromTextIndex(self._page, position) for position in (first, last))
         if end - begin == last - first:
             return range(begin, end + 1)
