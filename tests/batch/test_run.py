@@ -13,7 +13,7 @@ from fbrag_cli.progress import Listener
 from fbrag_cli.session.settings import DocumentSettings
 from tests.evaluation.test_runner import Bench
 
-_LONG = 50_000  # characters of a question
+_LONG = 9_900  # characters of a question
 
 
 def test_memory_does_not_grow_with_the_rows(tmp_path: Path) -> None:
