@@ -119,7 +119,7 @@ def _read_until(terminal: int, expected: str) -> None:
 
 def test_zsh_gets_words_with_their_help(fbrag: Run) -> None:
     done = fbrag(env={"_FBRAG_COMPLETE": "complete_zsh", "_TYPER_COMPLETE_ARGS": "fbrag mod"})
-    assert done.stdout.startswith('_arguments \'*: :(("models":"Download, choose, list, verify and delete models')
+    assert done.stdout.startswith('_arguments \'*: :(("models":"Download, choose, list, verify and delete')
     assert done.stderr == ""
     files = fbrag(env={"_FBRAG_COMPLETE": "complete_zsh", "_TYPER_COMPLETE_ARGS": "fbrag ask bo"})
     assert files.stdout == "_files\n"
