@@ -127,7 +127,7 @@ def test_a_batch_over_everything_hostile_has_a_row_for_each_question(here: Here,
     for number, raw in enumerate(NAMES[:6]):
         (folder / raw.decode("utf-8", "surrogateescape").replace("/", "_")).write_text(f"The brig {number} sailed.")
     Path("q.jsonl").write_text(
-        "".join(json.dumps({"id": text[:50], "question": text}) + "\n" for text in ("Who?", "=1+1", "\u202e"))
+        "".join(json.dumps({"id": text[:50], "question": text}) + "\n" for text in ("Who?", "=1+1", "\u202eWho?"))
     )
     with Loopback(hello=stream("x")) as server:
         server.default = stream("=HYPERLINK(1)", "\x1b[31m", "\ud800")

