@@ -129,9 +129,9 @@ def opened(
 
 
 def until(chromium: Chrome, expression: str, seconds: float = PATIENCE) -> None:
-    """Wait for an expression to be true."""
+    """Wait for an expression to be true. It may fail before: of an element that is not there yet."""
     end = time.monotonic() + seconds
-    while not measured(chromium, f"!!({expression})"):
+    while not measured(chromium, f"(() => {{ try {{ return !!({expression}) }} catch {{ return false }} }})()"):
         assert time.monotonic() < end, (
             f"not within {seconds} s: {expression}: {measured(chromium, 'document.body.innerText')[:800]}"
         )
