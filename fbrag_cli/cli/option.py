@@ -62,7 +62,6 @@ class _Looks(NamedTuple):
 
 
 _MODEL = {"metavar": "MODEL"}
-_TO_FOLDER = {"group": "Output", "flags": ("-o", "--output")}
 
 #: By the name of the record, or of a class that it derives from.
 LOOKS = {
@@ -125,10 +124,10 @@ LOOKS = {
     ),
     "Training": _Looks(
         "Training",
-        {"once": True},
+        {},
         {
-            "output": {**_TO_FOLDER, "once": False},
-            "retriever": {"metavar": "NAME", "once": False},
+            "output": {"group": "Output", "flags": ("-o", "--output")},
+            "retriever": {"metavar": "NAME"},
             "limit": {"varies": "all"},
             "list_length": {"varies": "5 to 10; 2 to 20 with --relevance"},
             "rows": {"varies": "", "flags": ("--rows/--no-rows",)},
@@ -171,7 +170,7 @@ def _options_of(group: type[Any]) -> dict[str, Option]:
         for name, each in vars(kind).items():
             if isinstance(each, Field):
                 about = declared(each)
-                own = {key: about.pop(key) for key in list(about) if key in _OWN or key not in _OF_SETTING}
+                own = {key: about.pop(key) for key in list(about) if key not in _OF_SETTING}
                 found[name] = _made(setting_of(name, each.default, hints[name], about), own, heading)
     return {**found, **getattr(group, "borrowed", {})}
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
 from dataclasses import asdict
@@ -13,7 +12,6 @@ from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from fbrag_cli.cli.argv import first_word
 from fbrag_cli.cli.command import command
 from fbrag_cli.cli.console import Console
 from fbrag_cli.cli.option import option
@@ -75,7 +73,7 @@ def serve(console: Console, options: ServeOptions, settings: ServerSettings) -> 
         return stop(words[1:], console)
     if options.json:
         raise FbragError("usage", "--json is an option of fbrag serve status", "fbrag serve status --json")
-    return run_server(console, options, settings, page=options.open)
+    return run_server("serve", console, options, settings, page=options.open)
 
 
 @command(ListenOptions, ServerSettings)
@@ -90,12 +88,12 @@ def ui(console: Console, options: ListenOptions, settings: ServerSettings) -> in
       fbrag ui book.txt
       fbrag ui reports/ --large llama-3.2-3b
     """
-    return run_server(console, options, settings, page=True)
+    return run_server("ui", console, options, settings, page=True)
 
 
-def run_server(console: Console, options: ListenOptions, settings: ServerSettings, *, page: bool) -> int:
-    """Serve until the end, and return the exit code. page: whether the page is shown in a browser."""
-    lacking = f"fbrag {first_word(sys.argv[1:]) or 'serve'} needs Starlette and uvicorn, which are not installed"
+def run_server(name: str, console: Console, options: ListenOptions, settings: ServerSettings, *, page: bool) -> int:
+    """Serve until the end, and return the exit code. name: of the command. page: whether a browser shows the page."""
+    lacking = f"fbrag {name} needs Starlette and uvicorn, which are not installed"
     run = load("fbrag_cli.serving.process.run", lacking, "serve").serve
     from fbrag_cli.serving.desk import Desk
     from fbrag_cli.serving.door import Door

@@ -175,7 +175,7 @@ def asking(method: Method, task: Task, choices: tuple[str, ...] = ()) -> Method:
     given: dict[str, Any] = {name: n for name, n in limits.items() if n and name in names}
     if not choices and task.templates == Templates():
         return replace(method, **given)
-    values = {each.name: getattr(method, each.name) for each in fields(method) if each.init} | given
+    values = {each.name: getattr(method, each.name) for each in fields(method)} | given
     if isinstance(method, FBRag) and method.order == "auto" and (task.templates.forward or task.templates.answer):
         values["order"] = "document"  # the two prompts begin otherwise, so no reading is saved
     return _asking(type(method))(**values, templates=task.templates, choices=choices)  # type: ignore[call-arg]

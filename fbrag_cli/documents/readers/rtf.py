@@ -346,9 +346,7 @@ class _RichText:
             self._state = self._state._replace(in_fonts=True)
         elif word in _COLLECTED:
             self._collect(word)
-        elif (
-            word == "fldrslt" and self._state.in_header_or_footer and self._field.split(" ", 1)[0].upper() in ("PAGE", "NUMPAGES")
-        ):
+        elif word == "fldrslt" and self._state.in_header_or_footer and self._field.split(" ", 1)[0].upper() in _PAGE_FIELDS:
             self._write(PAGE_NUMBER)
             self._skip_group()
         else:
@@ -501,7 +499,7 @@ class _RichText:
             state.collected.append(text)
         elif state.deleted and not self.markup.is_read:
             self.markup.leave_out(text, STRUCK)
-        elif text and not self._state.in_fonts:
+        elif text and not state.in_fonts:
             hidden = self._is_hidden()
             if not ((hidden and not self.markup.is_read) or text.isspace()):
                 self._begin_paragraph()
