@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import zipfile
 from dataclasses import dataclass
 from email import message_from_string
 from email.message import Message
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
@@ -100,6 +102,32 @@ DOCKERFILE = ROOT / ".github" / "Dockerfile"
 def instructions(name: str) -> list[str]:
     """Return what follows an instruction of the Dockerfile, each time that it stands there."""
     return re.findall(rf"^{name} (.*)$", DOCKERFILE.read_text("utf-8"), re.MULTILINE)
+
+
+def test_what_the_package_imports_comes_with_it_or_with_an_extra_for_users() -> None:
+    """Not with what only the tests and the checks install. anyio comes with Starlette."""
+    extras = (lines for name, lines in PROJECT["optional-dependencies"].items() if name not in ("test", "test-all", "lint"))
+    declared = {_library(line) for lines in (PROJECT["dependencies"], *extras) for line in lines} | {"anyio"}
+    of_modules = packages_distributions()
+    for path in (ROOT / "fbrag_cli").rglob("*.py"):
+        for module in _imported(path) - sys.stdlib_module_names - {"fbrag_cli"}:
+            own = {
+                _library(each) for each in of_modules.get(module, [module])
+            }  # a library that is not here has its module's name
+            assert own & declared, f"{path.relative_to(ROOT)} imports {module}: pyproject.toml does not declare it"
+
+
+def _library(requirement: str) -> str:
+    """Return the normal name of a library, from a requirement or from its metadata."""
+    return re.split(r"[^\w.-]", requirement, maxsplit=1)[0].lower().replace("_", "-").replace(".", "-")
+
+
+def _imported(path: Path) -> set[str]:
+    """Return the modules that a file imports, without what lies below them."""
+    nodes = [*ast.walk(ast.parse(path.read_text("utf-8")))]
+    names = [each.name for node in nodes if isinstance(node, ast.Import) for each in node.names]
+    names += [node.module for node in nodes if isinstance(node, ast.ImportFrom) and node.module and not node.level]
+    return {name.partition(".")[0] for name in names}
 
 
 def test_the_image_has_a_python_that_fbrag_supports() -> None:
