@@ -71,7 +71,7 @@ def batch(console: Console, command: BatchCommand) -> int:
     answers (of --pairs, JSON), support, agreement, seconds, error. answers.csv is made when the run ends or stops, from the rows
     in answers.jsonl next to it, which the next run resumes. Changes to the CSV are overwritten.
     """
-    limit_time(command.run.time_limit, console.cancellation)
+    limit = limit_time(command.run.time_limit, console.cancellation)
     options, at_once = command.batch, command.batch.at_once
     if options.merge:
         command.reading = _without_own(options, command.reading)
@@ -88,6 +88,7 @@ def batch(console: Console, command: BatchCommand) -> int:
             private=command.document.password_file is not None,
         ) as session,
         open_views(options) as views,
+        limit,
     ):
         settings = _settings(command, session, console, workers, at_once)
         is_local = workers is None and not any(map(is_server, session.names()))
@@ -154,17 +155,16 @@ def _jobs(command: BatchCommand, console: Console) -> list[Job]:
             for warning in findings.warnings:
                 console.warning(warning)
             own = set(map(os.path.realpath, filter(None, (options.questions, *options.own_files))))  # may be in the folders
-            files = [each.path for each in findings.files if each.path in paths or os.path.realpath(each.path) not in own]
+            typed = set(paths)
+            files = [each.path for each in findings.files if each.path in typed or os.path.realpath(each.path) not in own]
             jobs = every([(path,) for path in files], questions)
         else:
             jobs = every([tuple(paths)], questions)
     documents = dict.fromkeys(path for job in jobs for path in job.documents)
     data = [each for each in (options.questions, options.pairs) if each]
-    outputs = {"-o": options.output, "--html": options.html, "--wide": options.wide}
-    read = [*data, *files_of(documents, command.reading)]
-    check_outputs(outputs, read)
-    if sheet.is_sheet(options.output):
-        check_outputs({"-o": str(sheet.rows_of(options.output))}, read)
+    rows = [("-o", str(sheet.rows_of(options.output)))] if sheet.is_sheet(options.output) else []
+    outputs = [("-o", options.output), *rows, ("--html", options.html), ("--wide", options.wide)]
+    check_outputs(outputs, [*data, *files_of(documents, command.reading)])
     jobs = by_document(jobs)
     jobs = shard(jobs, options.shard) if options.shard else jobs
     return jobs[: options.n_rows]
@@ -346,13 +346,9 @@ def open_views(options: BatchOptions) -> Iterator[Views]:
 
     Raises FbragError `output` as `open_output` does, and `usage` for stdout.
     """
-    taken = [os.path.realpath(options.output), os.path.realpath(sheet.rows_of(options.output))]
     for option, path in (("--html", options.html), ("--wide", options.wide)):
         if path == "-":
             raise FbragError("usage", f"{option} cannot write to stdout, which has the rows", f"name a file: {option} FILE")
-        if path and os.path.realpath(path) in taken:
-            raise FbragError("usage", f"{option} {path} is already used for another output", f"choose another {option} FILE")
-        taken += [os.path.realpath(path)] if path else []
     made = options.output if sheet.is_sheet(options.output) and not is_special(options.output) else None
     matrix = Matrix() if options.html or options.wide else None
     with ExitStack() as stack:

@@ -428,7 +428,7 @@ def _save(talk: Talk, rest: str) -> None:
     if not exchanges:
         talk.last()
     path = on_disk(os.path.expanduser(rest))
-    check_outputs({"/save": path}, (source.path for each in exchanges for source in each.trace.corpus.documents))
+    check_outputs([("/save", path)], (source.path for each in exchanges for source in each.trace.corpus.documents))
     is_page = Path(path).suffix.lower() in (".html", ".htm")
     with open_output(path, "/save") as stream:
         if is_page:

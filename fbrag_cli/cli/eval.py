@@ -132,7 +132,7 @@ def eval(console: Console, command: EvalCommand) -> int:
       fbrag eval musique.jsonl.gz --limit 60 --retrieval-only -s weights=0.5:0.5,1:0 -s select=3,5,10
       fbrag eval data/ --method fb-rag,order-preserving,vanilla -o rows.jsonl
     """
-    limit_time(command.run.time_limit, console.cancellation)
+    limit = limit_time(command.run.time_limit, console.cancellation)
     from fbrag_cli.evaluation import runner
     from fbrag_cli.evaluation.datasets import load_examples
     from fbrag_cli.evaluation.report import parse_fail_under
@@ -140,11 +140,12 @@ def eval(console: Console, command: EvalCommand) -> int:
     options = command.eval
     least = parse_fail_under(options.fail_under) if options.fail_under else {}
     data = [*map(Path, options.arguments), *([Path(options.baseline)] if options.baseline else [])]
-    check_outputs({"-o": options.output}, (str(file) for path in data for file in files_of(path)))
+    check_outputs([("-o", options.output)], (str(file) for path in data for file in files_of(path)))
     examples = load_examples(map(Path, options.arguments), limit=options.limit, seed=options.seed)
     with (
         progress_line(console) as progress,
         open_session(command.models, command.cache, console, progress, report_original_costs=True) as session,
+        limit,
     ):
         configurations = _configurations(command, on_gpu=session.on_gpu)
         _check(options, configurations)

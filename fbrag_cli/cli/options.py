@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import MISSING, is_dataclass
@@ -508,16 +509,23 @@ def configured(console: Console, *names: str) -> list[Any]:
 # -- outputs -------------------------------------------------------------------------------------------------------------------
 
 
-def check_outputs(outputs: Mapping[str, str | None], inputs: Iterable[str]) -> None:
-    """Raise FbragError `usage` where an output is one of the files `inputs`, whatever its name is: it would be destroyed.
+def check_outputs(outputs: Iterable[tuple[str, str | None]], inputs: Iterable[str]) -> None:
+    """Raise FbragError `usage` if an output is the same file as another output or as one of `inputs`, under any name: the file
+    would be overwritten.
 
-    outputs: paths by option. inputs: looked at only where an output exists.
+    outputs: options with their paths; "-" is stdout. inputs: only looked at if an output exists.
     """
-    existing = {identity: option for option, path in outputs.items() if (identity := _identity(path))}
-    for path in inputs if existing else ():
-        if option := existing.get(_identity(path) or (0, 0)):
-            what = f"{option} {outputs[option]}: it is read, and would be overwritten"
-            raise FbragError("usage", what, f"choose another {option} FILE")
+    files: dict[tuple[int, int] | str, tuple[str, str]] = {}
+    for flag, path in outputs:
+        if path and (file := _identity(path) or _unmade(path)):
+            if file in files:
+                raise FbragError("usage", f"{flag} {path} is already used for another output", f"choose another {flag} FILE")
+            files[file] = flag, path
+    existing = {file: named for file, named in files.items() if isinstance(file, tuple) and named[1] != "-"}
+    for each in inputs if existing else ():
+        if (file := _identity(each)) and (named := existing.get(file)):
+            flag, path = named
+            raise FbragError("usage", f"{flag} {path}: it is read, and would be overwritten", f"choose another {flag} FILE")
 
 
 def files_of(documents: Iterable[str], reading: DocumentSettings) -> Iterator[str]:
@@ -532,9 +540,15 @@ def files_of(documents: Iterable[str], reading: DocumentSettings) -> Iterator[st
             yield path
 
 
-def _identity(path: str | None) -> tuple[int, int] | None:
-    """Return the device and the inode of a regular file; None for a path that is none."""
-    if not path or not os.path.isfile(path):
+def _identity(path: str) -> tuple[int, int] | None:
+    """Return the device and the inode of a regular file, of the one that stdout is for "-"; None for any other path."""
+    try:
+        status = os.fstat(1) if path == "-" else os.stat(path)
+    except (OSError, ValueError):
         return None
-    status = os.stat(path)
-    return status.st_dev, status.st_ino
+    return (status.st_dev, status.st_ino) if stat.S_ISREG(status.st_mode) else None
+
+
+def _unmade(path: str) -> str | None:
+    """Return the path of a file that does not exist yet, with its links resolved; None if something has this path."""
+    return None if path == "-" or os.path.exists(path) else os.path.realpath(path)

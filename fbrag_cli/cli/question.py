@@ -46,13 +46,14 @@ def open_question(
     Yields the session, the output stream, a function that writes a trace to the page of --html (if requested), and the progress
     line. A dry run writes no page.
     """
-    limit_time(options.run.time_limit, console.cancellation)
+    limit = limit_time(options.run.time_limit, console.cancellation)
     with (
         nullcontext() if options.run.dry_run else shown_page(options.output, console) as html,
         open_page(html) as page,  # outermost: the output is kept even if the page fails
         open_output(options.output.output) as stream,
         progress_line(console) as line,
         open_session(options.models, options.cache, console, line, private=options.document.password_file is not None) as session,
+        limit,
     ):
         yield session, stream, page, line
 
@@ -66,7 +67,7 @@ def read_question(options: QuestionOptions, session: Session, console: Console, 
     paths, text = _split(options.document, console)
     method, retriever = options.method.chosen(on_gpu=session.on_gpu), options.method.retriever
     session.check(method, retriever=retriever, answering=answering)
-    check_outputs({"-o": options.output.output, "--html": options.output.html}, files_of(paths, options.reading))
+    check_outputs([("-o", options.output.output), ("--html", options.output.html)], files_of(paths, options.reading))
     password = read_password(options.document.password_file, console)
     stdin = open_stdin(console) if "-" in paths else None
     collection = session.collect(paths, options.reading, options.method.words, password=password, stdin=stdin)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from types import FrameType
 
 from fbrag_cli.cancellation import Cancellation
@@ -55,17 +55,23 @@ def too_late(seconds: float) -> FbragError:
     return FbragError("timeout", f"timed out after {seconds:g} s", "raise --timeout")
 
 
-def limit_time(seconds: float | None, cancellation: Cancellation) -> None:
-    """Stop the work with FbragError `timeout` after `seconds` of wall time, None for no limit; on Windows at its next check."""
+def limit_time(seconds: float | None, cancellation: Cancellation) -> ExitStack:
+    """Stop the work with FbragError `timeout` after `seconds` of wall time, None for no limit; on Windows at its next check.
+
+    The time runs from now until the block of the returned context manager ends: closing what the work used is not limited.
+    """
+    limit = ExitStack()
     if seconds is None:
-        return
+        return limit
     error = too_late(seconds)
     if not hasattr(signal, "setitimer"):
-        cancellation.after(seconds, error)
-        return
+        limit.callback(cancellation.after(seconds, error).cancel)
+        return limit
 
     def expired(signum: int, frame: FrameType | None) -> None:
         cancellation.interrupt(error)
 
     signal.signal(signal.SIGALRM, expired)
     signal.setitimer(signal.ITIMER_REAL, seconds)
+    limit.callback(signal.setitimer, signal.ITIMER_REAL, 0)
+    return limit

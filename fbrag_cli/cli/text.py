@@ -43,17 +43,18 @@ def text(console: Console, command: TextCommand) -> int:
       fbrag text report.docx --plain | wc -w
       curl -s https://example.com/a.html | fbrag text -
     """
-    limit_time(command.run.time_limit, console.cancellation)
+    limit = limit_time(command.run.time_limit, console.cancellation)
     options = command.text
     paths = options.arguments
     check_no_address(paths)
     check_stdin([*paths, options.password_file])
-    check_outputs({"-o": options.output}, files_of(paths, command.reading))
+    check_outputs([("-o", options.output)], files_of(paths, command.reading))
     private = options.password_file is not None
     with (
         open_output(options.output) as stream,
         progress_line(console) as line,
         open_session(ModelSettings(), command.cache, console, line, private=private) as session,
+        limit,
     ):
         from fbrag_cli.render.explain_text import numbered
 

@@ -74,10 +74,11 @@ def _train(console: Console, training: Training, given: Mapping[type[Any], Any])
         raise not_writable(path, error, "output", "choose another -o FOLDER") from None
     material = read_material(map(Path, options.arguments))
     training.check_rows(material)
-    limit_time(run.time_limit, console.cancellation)
+    limit = limit_time(run.time_limit, console.cancellation)
     with (
         progress_line(console) as progress,
         open_session(models, cache, console, progress) as session,
+        limit,
     ):
         console.info(f"models run on {'a GPU' if session.on_gpu else 'the CPU'}")
         work = Work(

@@ -59,7 +59,7 @@ ELSEWHERE = {
 }
 
 _ADDRESS = re.compile(r"(https?|ftp)://", re.IGNORECASE)
-_FILE_NAME = re.compile(r".*(/|\.[A-Za-z]\w{1,5}$)")  # "notes/", "book.txt"; not "Who?", "3.5", "U.S."
+_FILE_NAME = re.compile(r"(?!.*\?$).*(/|\.[A-Za-z]\w{1,5}$)")  # "notes/", "book.txt"; not "km/h?", "3.5", "U.S."
 _CURLY = "“”„«»"
 _NEAR = 0.74  # likeness of two names, dashes aside, from which one is probably meant
 
@@ -141,7 +141,7 @@ def _options_of_all() -> Iterator[tuple[str, set[str]]]:
 def _without_command(word: str, arguments: Sequence[str]) -> FbragError | None:
     """Return the error for a document or question in the place of the command; None for any other word."""
     hint = shlex.join(["fbrag", "ask", *_in_order([each for each in arguments if not each.startswith("--")])])
-    if word == "-" or os.path.exists(word) or _ADDRESS.match(word):
+    if word == "-" or os.path.exists(word) or _is_address(word):
         return FbragError("usage", f"{word} is a document, not a command", hint)
     if " " in word:
         return FbragError("usage", f"{word!r} is a question, not a command", hint)
@@ -152,6 +152,11 @@ def _is_document(word: str) -> bool:
     return word == "-" or os.path.exists(word)
 
 
+def _is_address(word: str) -> bool:
+    """Return whether a word is a URL, and not a question that begins with one."""
+    return bool(_ADDRESS.match(word)) and not (" " in word and word.endswith("?"))
+
+
 def is_question(word: str) -> bool:
     """Return whether a word of the command line looks like a question, and not like a file."""
     return word.endswith("?") or (" " in word and not _FILE_NAME.match(word))
@@ -159,8 +164,9 @@ def is_question(word: str) -> bool:
 
 def _in_order(words: Sequence[str]) -> list[str]:
     """Return the user's own words with the documents first, then the question; "QUESTION" if there is none."""
-    documents = [word for word in words if _is_document(word) or _FILE_NAME.match(word)]
-    questions = [word for word in words if word not in documents]
+    documents, questions = list[str](), list[str]()
+    for word in words:
+        (documents if _is_document(word) or _FILE_NAME.match(word) else questions).append(word)
     return [*documents, *(questions or ["QUESTION"])]
 
 
@@ -178,7 +184,7 @@ def check_words(words: Sequence[str]) -> None:
         what = f"{curly[0]} begins with a curly quote, which a shell takes for a letter"
         raise FbragError("usage", what, 'put the question in straight quotes: "…"')
     for before, word in pairwise(sys.argv):
-        if word in rest and word.isdigit() and before.startswith("-"):
+        if word.isdigit() and before.startswith("-") and word in rest:
             others = [each for each in words if each != word]
             raise FbragError("usage", f"{before} takes no number", shlex.join(["fbrag", command, *_in_order(others), before]))
     if question != "-" and os.path.exists(question):
@@ -206,7 +212,7 @@ def check_stdin(names: Sequence[str | None]) -> None:
 
 def check_no_address(words: Sequence[str]) -> None:
     """Raise FbragError `doc_not_found` for a URL among the words."""
-    for word in filter(_ADDRESS.match, words):
+    for word in filter(_is_address, words):
         what = f"fbrag does not download documents: {word}"
         raise FbragError("doc_not_found", what, f'curl -sL {shlex.quote(word)} | fbrag ask - "QUESTION"', document=word)
 

@@ -14,8 +14,9 @@ from fbrag_cli.text.printable import one_line
 
 _QUOTED = 300  # characters of a sentence in a footnote
 _OPENS = re.compile(r"\\\[(?!\^)")  # a bracket without its other half links nothing; pages with formulas take "\\[" for one
-_MARK = re.compile(r"(?<!\\)\[\^\d+\]")
-_BESIDE = re.compile(r"\*[^*\s].*\*|(?<!\\)\[\^\d+\]: .*", re.DOTALL)  # a note, a footnote
+_MARK = re.compile(r"(\\.)|\[\^\d+\]", re.DOTALL)  # or an escaped character, which is none
+_FOOTNOTE = re.compile(r"\[\^\d+\]: ")
+_NOTE = re.compile(r"\*[^*\s].*\*", re.DOTALL)
 _ESCAPE = re.compile(r"\\([!-/:-@\[-`{-~])")
 
 
@@ -81,8 +82,8 @@ def chat_message(answer: Answer, folder: str = "") -> Iterator[str]:
 def answer_in(message: str) -> str:
     """Return the answer in a message as of `chat_message`, as its client sends it back; "" where the document does not say."""
     blocks = (block.strip() for block in message.split("\n\n"))
-    said = "\n\n".join(block for block in blocks if not _BESIDE.fullmatch(_closed(block)))
-    said = _ESCAPE.sub(r"\1", _MARK.sub("", said)).strip()
+    unmarked = (_MARK.sub(r"\1", block).strip() for block in blocks if not _FOOTNOTE.match(block))
+    said = _ESCAPE.sub(r"\1", "\n\n".join(block for block in unmarked if not _NOTE.fullmatch(block))).strip()
     for head in {sentence(each, "not_sure") for each in codes()}:
         said = said.removeprefix(head).strip()
     return "" if said in {sentence(each, "not_found") for each in codes()} else said
@@ -91,13 +92,6 @@ def answer_in(message: str) -> str:
 def markup_free(text: str) -> str:
     """Return text of a document or a model for Markdown, so that nothing of it is markup, whatever is around it."""
     return _OPENS.sub("[", escaped(text))
-
-
-def _closed(block: str) -> str:
-    """Return a block without the marks at its end."""
-    while block.endswith("]") and (mark := _MARK.search(block, max(0, block.rfind("[")))) and mark.end() == len(block):
-        block = block[: mark.start()]
-    return block
 
 
 def _note(text: str) -> str:

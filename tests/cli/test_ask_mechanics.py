@@ -11,10 +11,15 @@ import re
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from fbrag_cli.cancellation import Cancellation
 from tests.cli.test_batch import time_limit
 from tests.cli.test_explain import on_terminal
 from tests.conftest import INQUIRY, ROOT, Run
@@ -272,6 +277,35 @@ def test_the_time_limit_is_exit_5(fbrag: Run) -> None:
     )
     assert done.returncode == 5
     assert done.stderr.startswith("error: timed out after 0.2 s")
+
+
+@pytest.mark.skipif(not hasattr(signal, "getitimer"), reason="Windows has no timers of signals")
+@pytest.mark.parametrize("command", ["ask", "text", "batch"])
+def test_closing_does_not_count_against_the_time_limit(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An answer that is out is not followed by "timed out"."""
+    import fbrag_cli.cli.session
+    from fbrag_cli.cli import main
+
+    module, left = import_module(f"fbrag_cli.cli.{'question' if command == 'ask' else command}"), []
+    opened = fbrag_cli.cli.session.open_session
+
+    @contextmanager
+    def watched(*arguments: Any, **about: Any) -> Iterator[Any]:
+        with opened(*arguments, **about) as session:
+            assert signal.getitimer(signal.ITIMER_REAL)[0]
+            yield session
+            left.append(signal.getitimer(signal.ITIMER_REAL)[0])
+
+    monkeypatch.setattr(module, "open_session", watched)
+    (tmp_path / "a.txt").write_text("The brig sailed at noon.", "utf-8")
+    (tmp_path / "q.txt").write_text("Who?", "utf-8")
+    rest = {"ask": ["Who?", "--dry-run"], "text": [], "batch": ["-Q", str(tmp_path / "q.txt"), "--limit", "1"]}[command]
+    models = [] if command == "text" else ["-m", "smollm2-135m", "--small", "smollm2-135m", "--method", "vanilla"]
+    few = ["--max-tokens", "1"] if models else []
+    with open(os.devnull, "w") as nowhere, monkeypatch.context() as streams:
+        streams.setattr(sys, "stdout", nowhere)
+        main.run([command, str(tmp_path / "a.txt"), *rest, *models, *few, "--timeout", "1h", "--no-cache"], Cancellation())
+    assert left == [0.0]
 
 
 def test_a_prompt_that_does_not_fit_is_an_error_with_both_numbers(fbrag: Run) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -68,6 +70,35 @@ def test_an_input_is_no_output(fbrag: Run, folder: Path, line: str) -> None:
     assert (done.returncode, done.stdout) == (2, ""), done.stderr
     assert "it is read, and would be overwritten" in done.stderr or "is not a file of such rows" in done.stderr
     assert {path: path.read_bytes() for path in before} == before
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "ask a.txt Who? -o x.html --html x.html",
+        "ask a.txt Who? -o x.html --html ./docs/../x.html",
+        "ask a.txt Who? -o x.html --html unmade.html",
+        "ask a.txt Who? -o prompts.json --html linked.json",
+        "explain a.txt Who? -o x.html --html x.html",
+        "batch docs -Q q.txt -o x.csv --html x.jsonl",
+        "batch docs -Q q.txt -o x.jsonl --html y --wide ./y",
+    ],
+)
+def test_two_outputs_are_two_files(fbrag: Run, folder: Path, line: str) -> None:
+    (folder / "unmade.html").symlink_to("x.html")
+    (folder / "linked.json").symlink_to("prompts.json")
+    done = fbrag(*line.split(), *SMALL)
+    assert (done.returncode, done.stdout) == (2, ""), done.stderr
+    assert f"{' '.join(line.split()[-2:])} is already used for another output" in done.stderr
+    assert not [*folder.glob("[xy]*")]
+    assert (folder / "prompts.json").read_text("utf-8") == "{}"
+
+
+def test_a_page_does_not_replace_the_file_that_stdout_is(clean_environment: dict[str, str], folder: Path) -> None:
+    command = [sys.executable, "-m", "fbrag_cli", "ask", "a.txt", "Who?", "--html", "x.html", *SMALL]
+    with (folder / "x.html").open("w") as stdout:
+        done = subprocess.run(command, stdout=stdout, stderr=subprocess.PIPE, cwd=folder, env=clean_environment, check=False)
+    assert (done.returncode, b"--html x.html is already used" in done.stderr) == (2, True), done.stderr
 
 
 @pytest.mark.parametrize(

@@ -425,6 +425,23 @@ def test_a_first_mistake_gets_an_example(fbrag: Run, files: Path, arguments: lis
     assert done.returncode == 2
 
 
+ABOUT = "https://example.org/a is named where?"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "hint"),
+    [
+        ([ABOUT], f"{ABOUT!r} is a question, not a command", f"fbrag ask '{ABOUT}'"),
+        (["ask", ABOUT, "fine.txt"], "the question goes last", f"fbrag ask fine.txt '{ABOUT}'"),
+        (["ask", "fine.txt", ABOUT, "Who?"], "one question at a time: 2 were given", f"fbrag ask fine.txt '{ABOUT}'"),
+    ],
+)
+def test_a_question_may_begin_with_an_address(fbrag: Run, files: Path, arguments: list[str], error: str, hint: str) -> None:
+    done = fbrag(*arguments)
+    assert done.stderr.splitlines() == [f"error: {error}", f"hint: {hint}"]
+    assert done.returncode == 2
+
+
 @pytest.mark.parametrize("arguments", [["ask", ADDRESS, "Who?", "-a"], ["text", ADDRESS]])
 def test_an_address_is_no_document(fbrag: Run, files: Path, arguments: list[str]) -> None:
     done = fbrag(*arguments)

@@ -56,6 +56,11 @@ def test_the_answer_comes_back_as_it_was(said: str) -> None:
     assert answer_in(markup_free(said)) == said
 
 
+@pytest.mark.parametrize("said", ["C:\\", "C:\\\\", "[^1]", "\\[^1]"])
+def test_a_mark_behind_a_backslash_does_not_come_back(said: str) -> None:
+    assert answer_in(f"{markup_free(said)}[^1]\n\n*Not in the sources: C*[^1]") == said
+
+
 def test_the_answer_is_read_out_of_its_message_again() -> None:
     trace = trace_of(TEXT, "Tobias [the] *Wrenn* sealed it.\n\n- Nobody slept.\n- Mr. Absent", "")
     unsure = replace(trace, verdict=Verdict(low_confidence=True), missing_terms=("zeppelin",))
