@@ -54,7 +54,6 @@ LABELS = {
     "embed": "embedding chunks",
     "eval": "evaluating",
     "batch": "batch",
-    "bench": "measuring",
     "train": "making labels",
     "understand": "understanding the question",
     "load": "loading models",

@@ -19,7 +19,6 @@ COMMANDS: Mapping[str, str] = {
     "serve": "Keep models and documents loaded, and answer over HTTP.",
     "mcp": "Run an MCP server for AI agents, on stdin and stdout.",
     "skill": "Print a SKILL.md for AI agents.",
-    "bench": "Measure model speed on this machine.",
     "doctor": "Check the installation, the GPU and the models.",
     "eval": "Evaluate methods and settings on a labeled dataset.",
     "train": "Train the components that a method needs.",

@@ -60,7 +60,6 @@ FIRST = {
     "models list": "--all --json",
     "models use": "--offline --yes",
     "models rm": "--yes",
-    "bench": "--json --tokens --repeat --fail-over --large --small --gpu",
     "doctor": "--json --skip-gpu --offline",
     "config show": "--origin --json",
     "cache size": "--json",

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from fbrag_cli.corpus import Passage
 
 SHOW_AFTER_SECONDS = 1.0
-_COUNTED = ("read", "index", "embed", "eval", "batch", "bench", "train")  # stages that count files, chunks, rows …
+_COUNTED = ("read", "index", "embed", "eval", "batch", "train")  # stages that count files, chunks, rows …
 _UNITS = {"embed": "chunks"}
 _RATE_OVER = 900.0  # seconds over which a rate is averaged: a row may take a minute
 _DRAWN_EVERY = 0.1  # seconds

@@ -34,7 +34,6 @@ RENAMED = {
     "--samples-text": "--show-samples",
     "--suggested": "--recommended",
     "--together": "--merge",
-    "bench --max": "--fail-over",
     "chat --plain": "--no-rewrite",
     "eval --min": "--fail-under",
     "explain --limit": "--rows",
@@ -43,6 +42,7 @@ RENAMED = {
 
 #: What people call a command elsewhere, with the command that does it here.
 ELSEWHERE = {
+    "bench": "fbrag doctor",
     "cache clean": "fbrag cache clear",
     "cache ls": "fbrag cache size",
     "cache prune": "fbrag cache clear --older-than 30d",

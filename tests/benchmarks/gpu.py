@@ -55,7 +55,6 @@ COMMANDS: dict[str, tuple[str, dict[str, str]]] = {
     "ask --method r2ag": (ASK.replace("SAMPLES", "--method r2ag"), {}),
     "batch --jobs 2": (f"{BATCH} --jobs 2", {}),
     "chat": ("-v chat DOCUMENT --small MODEL --large MODEL LENGTH SAMPLES", {}),
-    "bench": ("bench --small MODEL --large MODEL --tokens 256 --repeat 1", {}),
     "ask, no driver": (ASK, NO_GPU),
     "ask --gpu require, no driver": (f"{ASK} --gpu require", NO_GPU),
     "doctor, no driver": ("doctor --offline", NO_GPU),

@@ -315,7 +315,6 @@ def test_commands_with_few_options_show_all_of_them(fbrag: Run) -> None:
     ("command", "usage", "argument"),
     [
         (["ask"], "fbrag ask [OPTIONS] DOC... QUESTION", "DOC... QUESTION  files or folders to search"),
-        (["bench"], "fbrag bench [OPTIONS] [DOC]", "DOC  a document"),
         (["models", "pull"], "fbrag models pull [OPTIONS] [NAME...]", "NAME...  names from 'list --all'"),
         (
             ["models"],

@@ -115,7 +115,6 @@ def test_what_needs_no_model_works(fbrag_without: Run, arguments: tuple[object, 
         ("explain", INQUIRY, QUESTION, "--method", "vanilla", "--retriever", "model.gguf"),
         ("eval", INQUIRY.with_suffix(".questions.jsonl"), "--limit", 1),
         ("batch", INQUIRY, "-Q", INQUIRY.with_suffix(".questions.jsonl"), "-o", "answers.csv"),
-        ("bench", "--repeat", 1),
     ],
 )
 def test_what_needs_a_model_names_the_command_that_installs_it(

@@ -150,7 +150,7 @@ def repacking_helps() -> bool:
     """Return whether to load weights into llama.cpp's extra buffer types, which rearrange them for the CPU.
 
     False on CPUs with AVX-512, which read prompts 1.28 times as fast without, and that is most of a question's time; five samples
-    are written at 0.71 of the speed (Zen 5, Q4_K, `fbrag bench`, two rounds). This includes every CPU with AMX, whose matrix code
+    are written at 0.71 of the speed (Zen 5, Q4_K, two rounds). This includes every CPU with AMX, whose matrix code
     needs these buffers and crashes (ggml-org/llama.cpp#20824).
     """
     return "AVX512 = 1" not in system_info() and not amx_in_use()
