@@ -82,9 +82,9 @@ def rows(
     questions would fail (`ENDING`), `usage` if a document has changed since the earlier rows were written, and the error of the
     listener's cancellation.
     """
-    described, opened = settings.described(), deque[tuple[Job, FbragError | None]]()
+    described, taken = settings.described(), deque[Job]()
 
-    def queries() -> Iterator[Query]:
+    def queries() -> Iterator[Query | FbragError]:
         last: tuple[str, ...] | None = None
         collection: Collection | FbragError
         for job in jobs:
@@ -92,25 +92,19 @@ def rows(
                 last, collection = job.documents, _collected(job, session, settings, stdin)
                 if before and not isinstance(collection, FbragError):
                     before.check_read(job, [document.sha256 for document in collection.corpus.documents])
+            taken.append(job)
             if isinstance(collection, FbragError):
-                opened.append((job, collection))
-                continue
-            opened.append((job, None))
-            yield Query(job.question, collection, settings.method, retriever=settings.retriever)
-
-    def unread() -> Iterator[dict[str, Any]]:
-        while opened and (error := opened[0][1]):
-            yield failed(opened.popleft()[0], error, described)
+                yield collection
+            else:
+                yield Query(job.question, collection, settings.method, retriever=settings.retriever)
 
     at_once = settings.at_once or how_many_pay(session, settings.method)
-    for found in answer_all(session, queries(), listener=listener, at_once=at_once):
-        yield from unread()
+    for outcome in answer_all(session, queries(), listener=listener, at_once=at_once):
         session.forget()  # no later row needs them, and a run may have a million
-        job, _ = opened.popleft()
-        if isinstance(found, FbragError) and found.code in ENDING:
-            raise found
-        yield failed(job, found, described) if isinstance(found, FbragError) else answered(job, found, described)
-    yield from unread()
+        job = taken.popleft()
+        if isinstance(outcome, FbragError) and outcome.code in ENDING and outcome.document is None:
+            raise outcome
+        yield failed(job, outcome, described) if isinstance(outcome, FbragError) else answered(job, outcome, described)
 
 
 def _collected(job: Job, session: Session, settings: BatchSettings, stdin: BinaryIO | None) -> Collection | FbragError:

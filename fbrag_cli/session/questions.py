@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
 from functools import partial
 from itertools import islice
 from queue import SimpleQueue
@@ -19,33 +18,36 @@ from fbrag_cli.trace import Trace
 
 if TYPE_CHECKING:
     from fbrag_cli.methods.method import Method
+    from fbrag_cli.query import Collection
 
 #: Questions at once on a GPU, on which a step of many samples takes about as long as a step of one.
 AT_ONCE_ON_GPU = 8
 
 #: Questions on one document in a group: Stage III begins when all of them have passed Stage II.
 _GROUP = 32
+_POLL_SECONDS = 0.1  # between two looks at the events of running questions
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 
 def answer_all(
-    session: Session, queries: Iterable[Query], *, listener: Listener, at_once: int = 1
+    session: Session, queries: Iterable[Query | FbragError], *, listener: Listener, at_once: int = 1
 ) -> Iterator[Trace | FbragError]:
     """Yield each query's answered trace, or its error, in the order of `queries`.
 
-    queries: taken one by one, so that a document can be read when its questions are due. at_once: number of questions to run at
-    once (`how_many_pay`). listener: called only in this thread; for questions that run at the same time it receives only
-    warnings, hints and model loading. Call `session.prepare` first, so that a missing model is one error. Raises the error of the
-    listener's cancellation, and errors other than FbragError. Closing the iterator stops the running questions.
+    queries: taken when they are due, so that a document is read shortly before its questions; the error of a document that could
+    not be read is passed on. at_once: number of questions to run at once (`how_many_pay`). listener: called only in this thread;
+    for questions that run at the same time it receives only warnings, hints and model loading. Call `session.prepare` first, so
+    that a missing model is one error. Raises the error of the listener's cancellation, and errors other than FbragError. Closing
+    the iterator stops the running questions.
     """
     if at_once == 1:
         yield from _one_by_one(session, queries, listener)
         return
 
-    def answer(query: Query, listener: Listener) -> Trace | FbragError:
-        return _tried(partial(session.ask, query, listener), listener)
+    def answer(query: Query | FbragError, listener: Listener) -> Trace | FbragError:
+        return _tried(session.ask, query, listener)
 
     session.run_at_once(at_once)
     try:
@@ -54,53 +56,61 @@ def answer_all(
         session.run_at_once(1)
 
 
-def _one_by_one(session: Session, queries: Iterable[Query], listener: Listener) -> Iterator[Trace | FbragError]:
+def _one_by_one(session: Session, queries: Iterable[Query | FbragError], listener: Listener) -> Iterator[Trace | FbragError]:
     """Answer the questions in this thread.
 
     A model keeps the last prompt that it has read. If a document is so small that contexts overlap, Stage II therefore runs for a
     group of questions, then Stage III for all of them, with those whose contexts begin alike next to each other.
     """
     for group in _groups(queries):
-        found = [_tried(partial(session.retrieve, query, listener), listener) for query in group]
+        traces = [_tried(session.retrieve, query, listener) for query in group]
         answered: dict[int, Trace | FbragError] = {}
         n_out = 0
-        for i in sorted(range(len(group)), key=lambda i: _context(found[i])):
-            trace = found[i]
-            answered[i] = trace if isinstance(trace, FbragError) else _tried(partial(session.answer, trace, listener), listener)
+        for i in sorted(range(len(group)), key=lambda i: _context(traces[i])):
+            answered[i] = _tried(session.answer, traces[i], listener)
             while n_out in answered:  # as soon as the ones before it are out
                 yield answered.pop(n_out)
                 n_out += 1
 
 
-def _groups(queries: Iterable[Query]) -> Iterator[list[Query]]:
+def _groups(queries: Iterable[Query | FbragError]) -> Iterator[list[Query | FbragError]]:
     """Yield the queries in groups on one document. If a context is a small part of the document, a group is one query."""
-    group: list[Query] = []
+    group: list[Query | FbragError] = []
+    last: Collection | None = None
     for query in queries:
-        if group and (group[0].collection is not query.collection or len(group) == _GROUP):
+        collection = None if isinstance(query, FbragError) else query.collection
+        if group and (collection is not last or len(group) == _GROUP):
             yield group
             group = []
         group.append(query)
-        n_chunks = len(query.corpus.chunks)
-        if n_chunks > 2 * query.method.n_context_chunks(n_chunks, query.corpus.chunk_words):
+        last = collection
+        if isinstance(query, FbragError) or _reads_a_small_part(query):
             yield group
             group = []
     if group:
         yield group
 
 
-def _tried(run: Callable[[], Trace], listener: Listener) -> Trace | FbragError:
-    """Return the result of `run`, or its FbragError. Raises the error of a cancellation."""
+def _reads_a_small_part(query: Query) -> bool:
+    n_chunks = len(query.corpus.chunks)
+    return n_chunks > 2 * query.method.n_context_chunks(n_chunks, query.corpus.chunk_words)
+
+
+def _tried(run: Callable[[T, Listener], Trace], task: T | FbragError, listener: Listener) -> Trace | FbragError:
+    """Return the result of `run`, or its FbragError, or that of an earlier step. Raises the error of a cancellation."""
+    if isinstance(task, FbragError):
+        return task
     try:
-        return run()
+        return run(task, listener)
     except FbragError as error:
         if listener.cancellation.requested:
             raise
         return error
 
 
-def _context(found: Trace | FbragError) -> tuple[int, ...]:
-    """Return the beginning of a context as a sort key."""
-    return () if isinstance(found, FbragError) else tuple(excerpt.position for excerpt in found.context)
+def _context(trace: Trace | FbragError) -> tuple[int, ...]:
+    """Return the positions of what is read, as a sort key."""
+    return () if isinstance(trace, FbragError) else tuple(passage.position for passage in trace.context)
 
 
 def how_many_pay(session: Session, method: Method, models: ModelNames = DEFAULT_MODELS) -> int:
@@ -118,28 +128,26 @@ def how_many_pay(session: Session, method: Method, models: ModelNames = DEFAULT_
 def in_order(do: Callable[[T, Listener], R], tasks: Iterable[T], n: int, listener: Listener) -> Iterator[R]:
     """Yield the result of `do` for each task, in order; `n` tasks run at once, each in a thread.
 
-    Raises an error of `do` at the turn of its task. Closing the iterator stops the running tasks.
+    Up to 2n tasks are taken before the first of them is yielded, so a slow one holds up the others instead of piling up their
+    results. Raises an error of `do` at the turn of its task. Closing the iterator stops the running tasks.
     """
-    news: SimpleQueue[Event | None] = SimpleQueue()  # from the threads; None: a task is done
+    events: SimpleQueue[Event] = SimpleQueue()  # from the threads
     stop = Cancellation(all_of=(listener.cancellation,))
-    own = Listener(progress=of_the_run(news.put), cancellation=stop)
-    futures = deque[Future[R]]()
-    remaining = iter(tasks)
+    own = Listener(progress=of_the_run(events.put), cancellation=stop)
+    remaining, window = iter(tasks), list[Future[R]]()
     with ThreadPoolExecutor(n) as pool:
         try:
             while True:
-                # One more task than threads, so that no thread waits for its next task to be made.
-                while sum(not each.done() for each in futures) <= n and (new := list(islice(remaining, 1))):
-                    futures.append(pool.submit(do, new[0], own))
-                    futures[-1].add_done_callback(lambda _: news.put(None))
-                if not futures:
+                new = list(islice(remaining, 1)) if len(window) < 2 * n else []
+                window += [pool.submit(do, task, own) for task in new]
+                if not window:
                     return
-                while not (futures[0].done() and news.empty()):
-                    if (event := news.get()) is None:
-                        break
-                    listener.progress(event)
-                else:
-                    yield futures.popleft().result()
+                wait(window[:1], 0 if new else _POLL_SECONDS)
+                is_done = window[0].done()
+                while not events.empty():
+                    listener.progress(events.get())
+                if is_done:
+                    yield window.pop(0).result()
         finally:
             stop.request(CancelledError())
             pool.shutdown(wait=False, cancel_futures=True)

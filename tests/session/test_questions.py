@@ -18,7 +18,7 @@ from fbrag_cli.methods.fb_rag.vanilla import Vanilla
 from fbrag_cli.methods.method import GetDigest, GetPart, Method
 from fbrag_cli.progress import Event, Listener
 from fbrag_cli.query import Collection, Query
-from fbrag_cli.session.questions import answer_all, how_many_pay
+from fbrag_cli.session.questions import answer_all, how_many_pay, in_order
 from fbrag_cli.session.session import Session
 from fbrag_cli.trace import Trace
 
@@ -133,6 +133,40 @@ def test_a_request_to_stop_ends_all_of_them(session: Session, ships: Collection,
     with pytest.raises(type(error)) as caught:
         list(traces)
     assert caught.value is error
+
+
+def test_a_slow_first_task_holds_up_the_others() -> None:
+    """Else thousands of results would wait in memory, and be lost if the process were killed."""
+    n, others = 3, threading.Semaphore(0)
+    out: list[int] = []
+    early: list[int] = []
+
+    def do(task: int, listener: Listener) -> int:
+        if task:
+            others.release()
+        else:
+            for _ in range(2 * n - 1):  # all that may be taken before it is done
+                others.acquire()
+        return task
+
+    def tasks() -> Iterator[int]:
+        for task in range(50):
+            if task >= len(out) + 2 * n:
+                early.append(task)
+            yield task
+
+    for task in in_order(do, tasks(), n, Listener()):
+        out += [task]
+    assert (out, early) == ([*range(50)], [])
+
+
+def test_errors_of_documents_are_passed_on_in_order(session: Session, ships: Collection) -> None:
+    error = FbragError("doc_unreadable", "a.pdf cannot be read", None)
+    for at_once in (1, 2):
+        asked = [error, Query(QUESTIONS[0], ships, FAST), error, error, Query(QUESTIONS[1], ships, FAST)]
+        outcomes = answer_all(session, asked, listener=Listener(), at_once=at_once)
+        shown = [each if isinstance(each, FbragError) else each.question for each in outcomes]
+        assert shown == [error, QUESTIONS[0], error, error, QUESTIONS[1]]
 
 
 def test_on_a_cpu_one_question_at_a_time_pays(session: Session) -> None:
