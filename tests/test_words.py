@@ -54,7 +54,6 @@ ALLOWED: dict[str, int] = {
     "fbrag_cli/methods/relevance/former.py": 3,
     "fbrag_cli/methods/r2ag/method.py": 5,
     "fbrag_cli/render/as_json.py": 1,
-    "fbrag_cli/render/explain_text.py": 1,
     "fbrag_cli/render/markdown.py": 1,
     "fbrag_cli/render/model_list.py": 1,
     "fbrag_cli/render/passages.py": 1,

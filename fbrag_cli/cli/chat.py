@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from glob import escape, glob
 from io import TextIOWrapper
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.cli.answer import AnswerWriter, answer, layout_for
@@ -39,12 +38,8 @@ from fbrag_cli.text.suggest import suggestion
 from fbrag_cli.text.table import columns_of
 from fbrag_cli.trace import Trace
 
-if TYPE_CHECKING:
-    from fbrag_cli.query import Collection
-
 _PROMPT = "> "
 _PATIENCE = 3  # presses of Ctrl-C while one call runs, after which the process ends
-_ROWS = 20  # chunks of /explain, as of `fbrag explain`
 
 
 class ChatOptions(PasswordOptions):
@@ -202,7 +197,7 @@ def _completed(line: str, number: int) -> str | None:
     """Return the line completed in one way of several, None beyond the last: a word with a slash, or the path behind one."""
     word, space, path = line.partition(" ")
     found = [each for each in COMMANDS if line.startswith("/") and each.startswith(line)]
-    if space and word in PATH_COMMANDS:
+    if space and word == "/save":
         found = [f"{word} {each}" for each in sorted(glob(escape(os.path.expanduser(path)) + "*"))]
     return found[number] if number < len(found) else None
 
@@ -258,30 +253,22 @@ class Talk:
         """Read the documents. Missing models are fetched. Raises as `Session.check`, `collect` and `prepare`."""
         self.session, self.options, self.console, self._line = session, options, console, line
         self.failed, self.ended = 0, False
-        self._writer, self._has_answer = _Writer(options, console, line), False  # of the documents that are open
+        self._writer = _Writer(options, console, line)
         self._running: Cancellation | None = None
         self._presses, self._stopped = 0, False
         method, retriever = options.method.chosen(on_gpu=session.on_gpu), options.method.retriever
         session.check(method, retriever=retriever)
-        self._password = read_password(options.chat.password_file, console)
+        password = read_password(options.chat.password_file, console)
         with self._call() as cancellation:
-            collection = self._collected(options.chat.documents, cancellation)
-            session.prepare(method, retriever=retriever, listener=Listener(progress=line, cancellation=cancellation))
+            listener = Listener(progress=line, cancellation=cancellation)
+            paths, words = options.chat.documents, options.method.words
+            collection = session.collect(paths, options.reading, words, password=password, listener=listener)
+            session.prepare(method, retriever=retriever, listener=listener)
         self.conversation = Conversation(
             session=session, collection=collection, method=method, retriever=retriever, plain=options.chat.no_rewrite
         )
 
-    # -- documents and questions -----------------------------------------------------------------------------------------
-
-    def open(self, paths: Sequence[str]) -> None:
-        """Read documents, which take the place of those before. Raises as `Session.collect`."""
-        with self._call() as cancellation:
-            self.conversation.collection = self._collected(paths, cancellation)
-        self._has_answer = False
-
-    def _collected(self, paths: Sequence[str], cancellation: Cancellation) -> Collection:
-        options, listener = self.options, Listener(progress=self._line, cancellation=cancellation)
-        return self.session.collect(paths, options.reading, options.method.words, password=self._password, listener=listener)
+    # -- questions --------------------------------------------------------------------------------------------------------
 
     def ask(self, typed: str) -> None:
         """Understand a question, answer it, and write the answer. Raises what answering raises."""
@@ -296,8 +283,8 @@ class Talk:
         exchanges[-2:] = exchanges[-1:]
 
     def last(self) -> Exchange:
-        """Return the last question with its answer. Raises FbragError `usage` where these documents were asked nothing yet."""
-        if not self._has_answer:
+        """Return the last question with its answer. Raises FbragError `usage` if no question was asked yet."""
+        if not self.conversation.exchanges:
             raise FbragError("usage", "no question was asked yet", "ask a question first")
         return self.conversation.exchanges[-1]
 
@@ -318,7 +305,6 @@ class Talk:
             larger = replace(query, method=twice) if twice else None
             trace = answer(query, self.session, self._writer, cancellation, earlier=earlier, larger=larger, more="/more")
         self.conversation.add(typed, trace)
-        self._has_answer = True
 
     # -- what is written -------------------------------------------------------------------------------------------------
 
@@ -380,20 +366,6 @@ class Talk:
 # -- the words that begin with a slash ---------------------------------------------------------------------------------------
 
 
-def _explain(talk: Talk, rest: str) -> None:
-    from fbrag_cli.render import as_json, explain_text
-
-    trace = talk.last().trace
-    if talk.in_json:
-        talk.write(dumps(as_json.explanation(trace, memory_mb=peak_memory_mb())) + "\n")
-        return
-    columns = columns_of(sys.stdout)
-    count = partial(talk.session.count_tokens, query=trace.query) if trace.forward else None
-    colored = talk.console.colored(sys.stdout)
-    table = explain_text.table(trace, limit=_ROWS, by_position=False, count_tokens=count, columns=columns, colored=colored)
-    talk.write("".join(f"{line}\n" for line in (*table, *explain_text.own_lines(trace, columns))))
-
-
 def _source(talk: Talk, rest: str) -> None:
     from fbrag_cli.render.answer import answer_of
     from fbrag_cli.render.text import surroundings
@@ -406,14 +378,6 @@ def _source(talk: Talk, rest: str) -> None:
         raise FbragError("usage", f"/source {rest}: the answer has {plural(len(sources), 'source')}", "/source 1")
     lines = surroundings(trace, sources[int(rest) - 1], columns_of(sys.stdout), colored=talk.console.colored(sys.stdout))
     talk.write("".join(f"{line}\n" for line in lines))
-
-
-def _open(talk: Talk, rest: str) -> None:
-    if rest in ("", "-"):
-        raise FbragError("usage", f"/open {rest}".rstrip() + ": a file or folder is needed", "/open FILE")
-    talk.open([os.path.expanduser(rest)])
-    documents = talk.conversation.collection.corpus.documents
-    talk.console.info(f"open: {', '.join(one_line(each.name) for each in documents[:3])}{' …' * (len(documents) > 3)}", dim=True)
 
 
 def _save(talk: Talk, rest: str) -> None:
@@ -454,12 +418,7 @@ def _quit(talk: Talk, rest: str) -> None:
 COMMANDS: Mapping[str, tuple[str, str, Callable[[Talk, str], None]]] = {
     "/more": ("", "ask again and read twice as much", lambda talk, rest: talk.more()),
     "/source": ("N", "show source N of the last answer, with the text around it", _source),
-    "/explain": ("", "show the scores of the chunks for the last question", _explain),
-    "/open": ("FILE", "switch to another document or folder", _open),
     "/save": ("FILE", "save the conversation as Markdown, or the last answer as FILE.html", _save),
     "/help": ("", "this list", _help),
     "/quit": ("", "quit (also: Ctrl-D)", _quit),
 }
-
-#: Those that a path follows.
-PATH_COMMANDS = ("/open", "/save")

@@ -84,7 +84,7 @@ def _print_explanation(stream: TextIO, trace: Trace, session: Session, options: 
 
 
 def _explanation(trace: Trace, session: Session, options: ExplainOptions, columns: int | None, *, colored: bool) -> Iterator[str]:
-    """Yield the lines of the explanation. columns: of the terminal; None off one, where only --map draws the map."""
+    """Yield the lines of the explanation. columns: of the terminal; None off one."""
     from fbrag_cli.render import explain_text
     from fbrag_cli.render.passages import in_part
     from fbrag_cli.retrieval.bm25 import BM25
@@ -114,6 +114,3 @@ def _explanation(trace: Trace, session: Session, options: ExplainOptions, column
             yield from (
                 explain_text.samples(trace, columns, colored=colored) if trace.samples else ["no forward samples were drawn"]
             )
-        if options.map or (options.map is None and columns is not None):
-            yield ""
-            yield from explain_text.heat(trace, columns, colored=colored)

@@ -270,9 +270,6 @@ class ExplainOptions(Options):
         None, "find the chunk that contains TEXT, and show why it was or was not selected", once=True, metavar="TEXT"
     )
     chunk: int | None = option(None, "print chunk N in full, with its matching terms", once=True, minimum=1)
-    map: bool | None = option(
-        None, "draw a map of scores across the document (default: on a terminal)", flags=("--map/--no-map",)
-    )
     show_prompt: bool = option(False, "print the exact prompts of both models", once=True)
 
 

@@ -1,16 +1,14 @@
-"""Renders why chunks were selected as terminal text: the table of scores, what is read, one chunk, the samples, the map."""
+"""Renders why chunks were selected as terminal text: the table of scores, what is read, one chunk, the samples."""
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import groupby
 from os.path import commonprefix
 
 from fbrag_cli.corpus import Corpus, Passage
 from fbrag_cli.documents.document import Document
-from fbrag_cli.documents.lines import line_of, page_label, page_name, pages_of
-from fbrag_cli.documents.lines import lines_of as line_range
+from fbrag_cli.documents.lines import line_of, page_name
 from fbrag_cli.render.passages import (
     cut,
     digits,
@@ -26,13 +24,10 @@ from fbrag_cli.render.passages import (
 from fbrag_cli.render.tables import cells_by_chunk, chunk_table, first_words, fitted, lines_of, own_tables
 from fbrag_cli.retrieval.ranking import best, ranks
 from fbrag_cli.text.printable import one_line, plural, printable
-from fbrag_cli.text.table import shorten, width_of
-from fbrag_cli.text.terminal import ACCENT, BOLD, DIM, Styled, wrap_lines
+from fbrag_cli.text.terminal import BOLD, DIM, Styled, wrap_lines
 from fbrag_cli.trace import Trace
 
-_SHADES = " ▁▂▃▄▅▆▇█"
 _SPARE = ("tok", "words", "chunk")  # columns that make room for the first words, in this order
-_MAP_WIDTH = 76  # columns of the map off a terminal
 
 TermMatches = Callable[[str, Passage], Sequence[tuple[str, str, float]]]
 
@@ -242,58 +237,8 @@ def samples(trace: Trace, columns: int | None = None, *, colored: bool = False) 
         yield from wrap_lines(printable(sample.text), columns, "    ")
 
 
-def heat(trace: Trace, columns: int | None = None, *, colored: bool = False) -> Iterator[str]:
-    """Yield a map of the text over the whole width: the higher a bar, the higher the best combined score of the chunks there.
-
-    Below the bars stand the ranks of the selected chunks, and below these where the text begins and ends. columns: of the
-    terminal; None off one. colored: whether the bars of selected chunks have the accent.
-    """
-    combined, selected, n = trace.scores.combined, trace.selected, len(trace.corpus.chunks)
-    low, high = float(combined.min()), float(combined.max())
-    width = max(10, (columns or _MAP_WIDTH) - 2)
-    edges = [(i * n // width, max(i * n // width + 1, -(-(i + 1) * n // width))) for i in range(width)]
-    bars = Styled().add("|")
-    for has_selected, several in groupby(edges, lambda edge: any(position in range(*edge) for position in selected)):
-        shares = [(float(combined[first:end].max()) - low) / (high - low) if high > low else 0.0 for first, end in several]
-        bars.add("".join(_SHADES[round(share * (len(_SHADES) - 1))] for share in shares), ACCENT if has_selected else "")
-    documents = trace.corpus.documents
-    name = one_line(documents[0].name) if len(documents) == 1 else plural(len(documents), "document")
-    scale = "blank: lowest, █: highest; numbers: ranks of selected chunks"
-    yield from wrap_lines(f"Score of {plural(n, 'chunk')} of {name} ({scale})", columns)
-    yield bars.add("|").painted(colored=colored)
-    by_place = ranks(combined)
-    for line in _labels((f"{by_place[position]}", 1 + (2 * position + 1) * width // (2 * n)) for position in sorted(selected)):
-        yield _painted(line, BOLD, colored)
-    named = len(documents) > 1
-    first_place, last_place = (_edge(trace.corpus.chunks[i], i < 0, named=named) for i in (0, -1))
-    gap = width + 2 - width_of(first_place) - width_of(last_place)
-    if gap > 0:
-        yield _painted(first_place + " " * gap + last_place, DIM, colored)
-
-
 def _painted(line: str, style: str, colored: bool) -> str:
     return Styled().add(line, style).painted(colored=colored)
-
-
-def _labels(labels: Iterable[tuple[str, int]]) -> list[str]:
-    """Return lines with each text at its column, in as many lines as it takes to keep them apart."""
-    lines: list[str] = []
-    for text, column in labels:
-        row = next((i for i, line in enumerate(lines) if not line or len(line) < column), len(lines))
-        lines += [""] * (row == len(lines))
-        lines[row] = lines[row].ljust(column) + text
-    return lines
-
-
-def _edge(chunk: Passage, at_end: bool, *, named: bool) -> str:
-    """Return where the text begins, or ends: a line or a page, or the name of a document if there are several."""
-    document = chunk.document
-    if named:
-        return shorten(one_line(document.name), 30, at_start=True)
-    if pages := pages_of(document, chunk.start, chunk.end):
-        only = pages[at_end], pages[at_end]
-        return f"p. {page_name(only, page_label(document, only))}"
-    return f"line {line_range(document, chunk.start, chunk.end)[at_end]}"
 
 
 def prompt(written: str, title: str, columns: int | None = None) -> Iterator[str]:

@@ -68,13 +68,12 @@ def test_json_is_an_object_for_each_question_with_what_was_understood(fbrag: Run
 
 
 def test_the_words_with_a_slash(fbrag: Run, server: Loopback, works: Path, tmp_path: Path) -> None:
-    lines = ["/source 1", "/more", BUILT, "/explain", "/source 1", "/svae x", "/help", PAID]
+    lines = ["/source 1", "/more", BUILT, "/source 1", "/svae x", "/help", PAID]
     lines += [f"/save {tmp_path}/said.md", f"/save {tmp_path}/said.html", f"/save {works}", "/quit", BUILT]
     done = fbrag("chat", works, *FAST, *models(server), stdin="\n".join(lines))
     assert done.returncode == 2
     assert done.stderr.count("error: no question was asked yet") == 2
     assert "hint: did you mean /save?" in done.stderr
-    assert "starts with" in done.stdout
     assert "  > The Ironhythe works were built by Josiah Goss in 1841.\n" in done.stdout
     assert "/more: " in done.stderr
     said = (tmp_path / "said.md").read_text("utf-8")
@@ -113,17 +112,6 @@ def test_a_question_that_is_answered_from_more_passages_is_no_failure(fbrag: Run
     more = fbrag("chat", works, *method, "--refresh", *models(server), stdin=f"{BUILT}\n/more\n")
     assert (more.returncode, "Josiah Goss. [1]" in more.stdout) == (0, True), more.stderr
     assert "added: " in more.stdout
-
-
-def test_another_document_takes_the_place_of_the_first(fbrag: Run, server: Loopback, works: Path, tmp_path: Path) -> None:
-    (tmp_path / "a  mill.txt").write_text("The mill was built by Ada Thorne.")
-    server.default = stream("Ada Thorne.")
-    lines = [BUILT, f"/open {tmp_path}/none.txt", "/open -", f"/open {tmp_path}/a  mill.txt", "Who built the mill?"]
-    done = fbrag("chat", works, *FAST, *models(server), stdin="\n".join(lines))
-    assert done.returncode == 3
-    assert "none.txt" in done.stderr
-    assert "/open -: a file or folder is needed" in done.stderr
-    assert "a mill.txt:1" in done.stdout, "opened by its name, which has two spaces"
 
 
 def test_the_error_of_a_question_is_one_line_and_the_next_one_is_answered(fbrag: Run, server: Loopback, works: Path) -> None:

@@ -110,11 +110,9 @@ def test_one_chunk_shows_its_terms_and_its_text(fbrag_cached: Run) -> None:
     assert fbrag_cached("explain", INQUIRY, QUESTION, "--chunk", "99", *FAST).returncode == 2
 
 
-def test_samples_prompts_and_map_are_shown_when_asked_for(fbrag_cached: Run) -> None:
-    done = fbrag_cached("explain", INQUIRY, QUESTION, "--show-samples", "--map", "-n", "1", *FAST)
+def test_samples_and_prompts_are_shown_when_asked_for(fbrag_cached: Run) -> None:
+    done = fbrag_cached("explain", INQUIRY, QUESTION, "--show-samples", "-n", "1", *FAST)
     assert len(re.findall(r"^forward samples? \d.* · best match: lines ", done.stdout, re.MULTILINE)) == 2
-    assert "Score of 36 chunks of " in done.stdout
-    assert len(re.search(r"^\|(.*)\|$", done.stdout, re.MULTILINE)[1]) == 74  # type: ignore[index]
     prompts = fbrag_cached("explain", INQUIRY, QUESTION, "--show-prompt", *FAST, "-m", "smollm2-135m").stdout
     assert prompts.count("<|im_start|>user") == 2
     assert prompts.count(f"Question: {QUESTION}") == 2

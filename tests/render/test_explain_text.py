@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from fbrag_cli.corpus import build_corpus
 from fbrag_cli.documents.document import Content, Document, Extracted, Section
 from fbrag_cli.render import as_json
-from fbrag_cli.render.explain_text import excerpts, found, heat, holders, one_chunk, samples, table
+from fbrag_cli.render.explain_text import excerpts, found, holders, one_chunk, samples, table
 from fbrag_cli.text.table import width_of
 from tests.render.test_passages import TEXT, read_in_part, trace_of
 
@@ -76,23 +76,6 @@ def test_colour_marks_what_is_selected_and_changes_no_word() -> None:
     assert [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in painted] == plain
     assert [line.startswith("\x1b[1m") for line in painted[1:-1]] == ["*" in line.split() for line in plain[1:-1]]
     assert {line[:4] for line in painted[1:-1]} == {"\x1b[1m", "\x1b[2m"}
-
-
-@pytest.mark.parametrize("columns", [None, 60, 80, 200])
-@pytest.mark.parametrize("n_chunks", [3, 500])
-def test_the_map_has_the_whole_width_a_scale_and_the_ranks_of_what_is_selected(columns: int | None, n_chunks: int) -> None:
-    trace = trace_of("one two three four. " * n_chunks, "", "", chunk_words=4)
-    trace = trace.reading(trace.context[:12])
-    assert len(trace.corpus.chunks) == n_chunks
-    lines = list(heat(trace, columns))
-    bars = next(i for i, line in enumerate(lines) if line.startswith("|"))
-    assert " ".join(lines[:bars]).startswith(f"Score of {n_chunks} chunks of log.txt (blank: lowest, ")
-    assert len(lines[bars]) == (columns or 76)
-    assert max(map(width_of, lines[bars:])) <= (columns or 76)
-    assert sorted(int(label) for line in lines[bars + 1 : -1] for label in line.split()) == list(
-        range(1, len(trace.selected) + 1)
-    )
-    assert lines[-1].split() == ["line", "1", "line", "1"]
 
 
 def test_samples_and_chunks_are_broken_between_words() -> None:
