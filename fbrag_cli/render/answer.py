@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -32,7 +32,6 @@ _SAID = 60  # characters of the answer of a sample
 _NAMED = 8  # words that are named
 _SCRIPT_SHOWS = ("el", "ja", "ko", "zh")  # languages that a question's script shows
 _MATCHES, _MAY_MATCH = 0.8, 0.6  # of the best score by the question, for a passage to match; if it asks for many things
-_EQUAL = 0.95  # of the best score, for another passage to match as well
 _CERTAIN = 2  # function words of another language in a question, for the question to be in it
 
 
@@ -60,29 +59,21 @@ class Source:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Matches:
-    """What matches a question by its words next to what was read of it.
+    """How many passages match a question by its words, if they are more than were read.
 
-    read: number of the passages that match and were read, of `found`. is_more: whether more match than can have been read.
-    is_count: whether the question asks for a number of things. files: names of the files of the two best passages, where these
-    match equally well. larger: the number of --select that reads twice as much; None if no more can be read.
+    read: number of the passages that match and were read, of `found`. is_count: whether the question asks for a number of
+    things. larger: the number of --select that reads twice as much; None if no more can be read.
     """
 
     read: int
     found: int
-    is_more: bool
     is_count: bool
-    files: tuple[str, ...]
     larger: int | None
 
     def said(self, more: str) -> str:
         """Return it as a line. more: follows the numbers where more can be read, with the number for --select as `{}`."""
-        parts = [f"{' and '.join(map(one_line, self.files))} match equally well"] if self.files else []
-        if self.is_more:
-            counted = ", and a count needs all" if self.is_count else ""
-            parts.append(
-                f"{self.read} of {self.found:,} matching passages read{counted}{more.format(self.larger) if self.larger else ''}"
-            )
-        return "; ".join(parts)
+        counted = ", and a count needs all" if self.is_count else ""
+        return f"{self.read} of {self.found:,} matching passages read{counted}{more.format(self.larger) if self.larger else ''}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,7 +197,7 @@ def answer_of(trace: Trace) -> Answer:
         unsupported_terms=cited.unsupported_terms,
         grounds=tuple(_grounds(trace, len(named))),
         cut=f"Cut at its length limit of {trace.method.max_tokens} tokens." if trace.truncated else "",
-        matches=_matches(trace, {each.passage.document.name for each in sources if each.shows == "best"}),
+        matches=_matches(trace),
     )
 
 
@@ -225,8 +216,8 @@ def agreement(trace: Trace) -> str:
     return f"{round(trace.verdict.agreement * n)} of {plural(n, 'sample')} agree"
 
 
-def _matches(trace: Trace, cited: Set[str]) -> Matches | None:
-    """Return what matches the question next to what was read; None for nothing. cited: names of the files that the answer cites.
+def _matches(trace: Trace) -> Matches | None:
+    """Return how many passages match the question, if they are more than were read; else None.
 
     A passage matches whose score by the question's words is near to the best one. In prose few are; in lists, tables and folders
     of like files there may be more than were read.
@@ -239,19 +230,12 @@ def _matches(trace: Trace, cited: Set[str]) -> Matches | None:
     near = (scores >= best * (_MAY_MATCH if asks else _MATCHES)).nonzero()[0].tolist()
     matching = {*near} - trace.selection.duplicate_of.keys()
     unread = matching - read
-    is_more = bool(unread) if asks == "count" else len(matching) > len(read)
-    first, *others = sorted(matching & read, key=lambda position: (-scores[position], position)) or [-1]
-    two = [trace.corpus.chunks[each].document for each in (first, *others[:1]) if scores[each] >= _EQUAL * best]
-    files = {each.name: each.label or each.name for each in two}
-    equal = tuple(files.values()) if len(files) == 2 and not files.keys() <= cited else ()
-    if not is_more and not equal:
+    if not (unread if asks == "count" else len(matching) > len(read)):
         return None
     return Matches(
         read=len(matching & read),
         found=len(matching),
-        is_more=is_more,
         is_count=asks == "count",
-        files=equal,
         larger=trace.method.larger_select,
     )
 

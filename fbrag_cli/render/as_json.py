@@ -107,11 +107,11 @@ def citations(answer: Answer) -> list[dict[str, Any]]:
 
 
 def matching_passages(answer: Answer) -> dict[str, Any] | None:
-    """Return how many passages match the question, how many of them were read, and the files of the two best if these match
-    equally well; None if all of them were read, or if it cannot be determined."""
+    """Return how many passages match the question, and how many of them were read; None if all of them were read, or if it cannot
+    be determined."""
     if (matches := answer.matches) is None:
         return None
-    return {"read": matches.read, "found": matches.found, "files": list(matches.files)}
+    return {"read": matches.read, "found": matches.found}
 
 
 def sources(trace: Trace, answer: Answer) -> list[dict[str, Any]]:

@@ -91,14 +91,9 @@ MEMBERS = [f"{name} was elected a member of the finance committee in {1990 + i}.
 GULLS = [f"The gulls of day {10 + i} slept on the pier until the morning bell." for i in range(24)]
 
 
-def read_in_part(question: str, texts: Sequence[str], select: int = 5, names: Sequence[str] = ()) -> Trace:
-    """The trace of an answer from the best chunks of a document of such sentences, or of a document of each."""
-    parts = list(texts) if names else [" ".join(texts)]
-    documents = [
-        Document.of(name, name, Extracted(Content(part), "text/plain"))
-        for name, part in zip(names or ["log.txt"], parts, strict=True)
-    ]
-    corpus = build_corpus(documents, 300 if names else 12)
+def read_in_part(question: str, texts: Sequence[str], select: int = 5) -> Trace:
+    """The trace of an answer from the best chunks of a document of such sentences."""
+    corpus = build_corpus([Document.of("log.txt", "log.txt", Extracted(Content(" ".join(texts)), "text/plain"))], 12)
     assert len(corpus.chunks) == len(texts)
     trace = retrieved(OrderPreserving(select=select), question, tools(corpus))
     return replace(trace, status="answered", answer="Ada Crome")
@@ -119,7 +114,7 @@ def test_more_matches_than_were_read_are_said_in_every_form() -> None:
     assert f"{line} (more can be read)" in page(trace)
     told, row = as_json.answer(trace, memory_mb=0), answered(Job(("log.txt",), "1", trace.question), trace, {})
     for record in (told, row):
-        assert record["matching_passages"] == {"read": 5, "found": 8, "files": []}
+        assert record["matching_passages"] == {"read": 5, "found": 8}
 
 
 def test_nothing_is_said_where_all_that_matches_was_read_or_little_matches() -> None:
@@ -144,13 +139,3 @@ def test_a_question_for_many_things_counts_what_matches_less() -> None:
     ):
         trace = read_in_part(question, [*MEMBERS, *GULLS], select=5)
         assert last_note(trace) == f"5 of 8 matching passages read{more}"
-
-
-def test_files_that_match_equally_well_are_both_named() -> None:
-    leave = "Each employee has {} days of paid leave a year, asked for in writing."
-    names = ["handbook 2021.md", "handbook 2024.md", *(f"{i}.txt" for i in range(24))]
-    trace = read_in_part("How long is the paid leave?", [leave.format(24), leave.format(28), *GULLS], names=names)
-    assert last_note(trace) == "handbook 2021.md and handbook 2024.md match equally well"
-    assert as_json.answer(trace, memory_mb=0)["matching_passages"] == {"read": 2, "found": 2, "files": names[:2]}
-    one = read_in_part("How long is the paid leave?", [leave.format(24), *GULLS, GULLS[0]], names=names)
-    assert answer_of(one).matches is None

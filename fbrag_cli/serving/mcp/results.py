@@ -94,8 +94,8 @@ class Answered(Result, total=False):
     confidence: Annotated[float | None, Field(description="from 0 to 1; null if it is unknown")]
     missing_terms: Terms
     matching_passages: Annotated[
-        dict[str, int | list[str]] | None,
-        Field(description="if more match than were read: `found`, `read`, `files` that match equally well; else null"),
+        dict[str, int] | None,
+        Field(description="if more match than were read: `found`, `read`; else null"),
     ]
     sources: Annotated[list[Source], Field(description="passages that were read for the answer, the cited ones first")]
 
