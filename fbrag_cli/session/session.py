@@ -10,7 +10,7 @@ from functools import cached_property, partial
 from itertools import zip_longest
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 from fbrag_cli.generation.cached import CachePolicy
 from fbrag_cli.generation.process import set_environment
@@ -163,7 +163,7 @@ class Session:
         named = [("", each) for each in findings.warnings]
         named += zip_longest(unread, collection.warnings, fillvalue="") if collection.warnings else ()
         named += [(document.name, each) for document in documents for each in document.warnings]
-        warn(in_short(named), listener)
+        warn("read", in_short(named), listener)
         return replace(collection, warnings=warnings, seconds=watch.seconds)
 
     def collect_bytes(
@@ -181,7 +181,7 @@ class Session:
             from fbrag_cli.indexing.collect import collect_bytes
 
             collection = collect_bytes(name, data, _reading(settings, chunk_words), listener)
-        warn(tuple(each for document in collection.corpus.documents for each in document.warnings), listener)
+        warn("read", tuple(each for document in collection.corpus.documents for each in document.warnings), listener)
         return replace(collection, seconds=watch.seconds)
 
     def names(self, models: ModelNames = DEFAULT_MODELS) -> tuple[str, str]:
@@ -271,7 +271,7 @@ class Session:
             load = Stage("load", tools.load_seconds() - before)
         if trace.forward:
             listener.progress(Event("forward", "sampled", about=trace))
-        warn(trace.warnings, listener)
+        warn("answer", trace.warnings, listener)
         collection = query.collection
         trace = replace(
             trace,
@@ -289,7 +289,7 @@ class Session:
             before = tools.load_seconds()
             answered = trace.method.answer(trace, tools)
             seconds = tools.load_seconds() - before
-        warn(answered.warnings[len(trace.warnings) :], listener)
+        warn("answer", answered.warnings[len(trace.warnings) :], listener)
         stages = (replace(each, seconds=each.seconds + seconds) if each.name == "load" else each for each in answered.stages)
         return self._with_thoughts(replace(answered, stages=tuple(stages)))
 
@@ -399,10 +399,10 @@ def reasoning_warnings(trace: Trace) -> dict[str, str]:
     }
 
 
-def warn(warnings: Iterable[str], listener: Listener) -> None:
-    """Report the warnings of reading documents or of a question."""
+def warn(stage: Literal["read", "answer"], warnings: Iterable[str], listener: Listener) -> None:
+    """Report the warnings of reading documents, or of a question."""
     for warning in warnings:
-        listener.progress(Event("answer", "warning", text=warning))
+        listener.progress(Event(stage, "warning", text=warning))
 
 
 def _reading(settings: DocumentSettings, chunk_words: int, password: str | None = None) -> ReadSettings:

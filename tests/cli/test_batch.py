@@ -250,6 +250,15 @@ def test_they_are_no_part_of_a_folder_that_is_one_source(fbrag: Run, folder: Pat
     assert read == {"docs/a.txt", "docs/asked 1.txt", "docs/b.txt"}
 
 
+def test_a_file_of_one_source_that_cannot_be_read_is_named_once(fbrag: Run, folder: Path) -> None:
+    (folder / "docs" / "broken.pdf").write_bytes(b"%PDF-1.7 broken")
+    done = fbrag("batch", "docs", "--merge", "-Q", "q.txt", "-o", "rows.csv", *SMALL)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("left out: ") == done.stderr.count("broken.pdf") == 1
+    rows = map(json.loads, (folder / "rows.jsonl").read_text("utf-8").splitlines())
+    assert all(any("broken.pdf" in warning for warning in row["warnings"]) for row in rows)
+
+
 def test_fail_fast_counts_the_errors_of_this_run(fbrag: Run, folder: Path) -> None:
     (folder / "jobs.csv").write_text("document,question\nnone.txt,Who?\ndocs/a.txt,When?\ndocs/a.txt,Why?\n", "utf-8")
     for n_rows in (1, 3):
