@@ -377,7 +377,7 @@ def test_a_time_limit_leaves_rows_from_which_the_run_goes_on(many: Path, fbrag: 
 
 def test_a_terminal_shows_how_far_the_run_is(folder: Path, clean_environment: dict[str, str]) -> None:
     """Before the first row is there, too; and how many rows have an error."""
-    lines = ["document,question", "none.txt,Why?", "docs/a.txt,Who?", "docs/a.txt,Where?", "docs/b.txt,When?"]
+    lines = ["document,question", "docs/a.txt,Who?", "docs/a.txt,Where?", "none.txt,Why?", "docs/b.txt,When?"]
     (folder / "jobs.csv").write_text("\n".join(lines), "utf-8")
     command = ["batch", "--pairs", "jobs.csv", "-o", "out.jsonl", "--no-cache", *SMALL]
     seen = b""
