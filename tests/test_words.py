@@ -57,7 +57,7 @@ ALLOWED: dict[str, int] = {
     "fbrag_cli/render/markdown.py": 1,
     "fbrag_cli/render/model_list.py": 1,
     "fbrag_cli/render/passages.py": 1,
-    "fbrag_cli/render/tables.py": 2,
+    "fbrag_cli/render/tables.py": 1,
     "fbrag_cli/serving/desk.py": 1,
     "fbrag_cli/serving/mcp/server.py": 1,
     "fbrag_cli/serving/process/__init__.py": 1,

@@ -115,7 +115,7 @@ ARGUMENTS = "Arguments"
 
 
 class GlobalOptions(Options):
-    """May precede or after the command; what comes after it counts more, and -q and -v add up."""
+    """The options that may come before or after the command; those after it count more, and -q and -v add up."""
 
     group = "Global"
 

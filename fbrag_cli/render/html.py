@@ -367,7 +367,7 @@ def sample_views(trace: Trace, answer: Answer, shown: Container[int]) -> Iterato
         yield {"sample": sample, "said": said, "cut": cut(sample), "raised": raised}
 
 
-# -- names of documents, where their paths is next to them or do not matter ---------------------------------------------
+# -- names of documents, for pages that show their paths or do not need them --------------------------------------------
 
 
 def short_names(names: Sequence[str]) -> list[str]:

@@ -21,12 +21,12 @@ _SECTION = re.compile(r"(\d+) \(.*\)$")  # of a place, after its lines
 
 
 def own_tables(trace: Trace) -> list[Table]:
-    """Return the tables that stand by themselves."""
+    """Return the tables that are shown by themselves."""
     return [table for table in trace.tables if not table.beside_chunks]
 
 
 def chunk_table(trace: Trace) -> Table | None:
-    """Return the table whose cells is next to the chunks; None where the forward lookup does."""
+    """Return the table whose cells are shown next to the chunks; None if the ranks by the forward lookup are."""
     return next((table for table in trace.tables if table.beside_chunks), None)
 
 
