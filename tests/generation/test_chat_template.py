@@ -1,3 +1,6 @@
+import json
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -38,7 +41,6 @@ def test_without_a_template_the_prompt_is_plain_text() -> None:
         "{{ ''.__class__.__mro__[1].__subclasses__() }}{{ messages[0].content }}",
         "{{ cycler.__init__.__globals__.os.system('touch fbrag-was-here') }}{{ messages[0].content }}",
         "{{ self.__init__.__globals__ }}{{ messages[0].content }}",
-        "{% for i in range(99999) %}{% for j in range(99999) %}xxxxxxxxxx{% endfor %}{% endfor %}{{ messages[0].content }}",
         "{% include '/etc/passwd' %}{{ messages[0].content }}",
         "{{ raise_exception('no') }}",
         "{% for %}",
@@ -54,35 +56,94 @@ def test_a_hostile_template_is_not_used(hostile: str, tmp_path: Path, monkeypatc
 
 
 QUESTION = "{{ messages[0].content }}"
-LOOPS = "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}"
 
 
 @pytest.mark.parametrize(
-    ("greedy", "why"),
+    "broken",
     [
-        (LOOPS, "loops without end"),
-        (LOOPS.replace("{% endfor %}", "{% set n = a %}{% endfor %}", 1), "loops without end"),
-        ("{% for a in range(10 ** 9) %}{% endfor %}", "loops without end"),
-        ("{{ range(10 ** 9) | list | length }}", "loops without end"),
-        ("{{ " + "(" * 100_000 + "1" + ")" * 100_000 + " }}", ""),
-        ("{{ 1" + " + 1" * 50_000 + " }}", ""),
-        ("{% if 1 %}" * 5000 + "{% endif %}" * 5000, ""),
-        ("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}", ""),
+        "{{ " + "(" * 40_000 + "1" + ")" * 40_000 + " }}",
+        "{{ 1" + " + 1" * 20_000 + " }}",
+        "{% if 1 %}" * 4000 + "{% endif %}" * 4000,
+        "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}",
+        "{{ '{:9000000000}'.format(1) }}",
+        "{{ 'a' | center(9000000000) }}",
     ],
 )
-def test_a_greedy_template_is_not_used(greedy: str, why: str) -> None:
-    template = ChatTemplate(greedy + QUESTION)
+def test_a_template_that_python_cannot_run_is_not_used(broken: str) -> None:
+    template = ChatTemplate(broken + QUESTION)
     assert template.problem
-    assert why in template.problem
     assert len(template.problem) < 500
     assert text_of(template.segments((Message("user", "Who?"),))) == "Who?\n\nAnswer:"
 
 
-@pytest.mark.parametrize("endless", ["{{ 'x' * 100001 }}", "{% for a in range(90000) %}{{ messages }}{% endfor %}"])
-def test_a_template_that_writes_without_end_is_an_error_of_the_model(endless: str) -> None:
-    with pytest.raises(FbragError, match="exceeds 100,000 characters") as told:
-        ChatTemplate(QUESTION + endless)
-    assert told.value.code == "model_corrupt"
+def _doubled(expression: str, start: str = "'a'") -> str:
+    return (
+        f"{{% set n = namespace(x={start}) %}}{{% for i in range(40) %}}{{% set n.x = {expression} %}}{{% endfor %}}{{{{ n.x }}}}"
+    )
+
+
+_LONG = "{% set a = 'a' * 99999 %}"
+
+#: Templates that take gigabytes, or hours, unless their values and their steps are bounded.
+GREEDY = [
+    *map(_doubled, ("n.x ~ n.x", "n.x + n.x", "n.x * 9", "n.x.replace('a', 'aa')", "n.x | replace('a', 'aa')", "n.x ~ n.x | e")),
+    *map(_doubled, ("[n.x, n.x]", "(n.x, n.x)", "{1: n.x, 2: n.x}", "dict(a=n.x, b=n.x)", "[n.x] * 2", "[n.x] + [n.x]")),
+    *(f"{{% set x = {made} %}}" for made in ("'%9000000000d' % 1", "'%*d' % (9000000000, 1)", "'%.999999999f' % 1.0")),
+    *(f"{{% set x = 'a'.{method}(9000000000) %}}" for method in ("ljust", "rjust", "center", "zfill")),
+    *(f"{{% set x = {made} %}}" for made in ("'a' * 9000000000", "[1] * 9000000000", "('a' | safe).ljust(9000000000)")),
+    *(f"{{% set x = {made} %}}" for made in ("9 ** 9 ** 9", "range(9000000000) | list", "'a' | indent(9000000000)")),
+    *(f"{_LONG}{{% set x = {made} %}}" for made in ("a.replace('a', a)", "a | replace('a', a)", "a.join(a)", "a | join(a)")),
+    *(f"{_LONG}{{% set x = {made} %}}" for made in ("a.translate({97: a})", "[a, a] | map('replace', 'a', a) | list", "[a, a]")),
+    "{% set x = ('\t' * 99999).expandtabs(99999) %}",
+    _LONG + "{% set b %}{% for i in range(99999) %}{{ a }}{% endfor %}{% endset %}",
+    "{% macro m() %}{% for i in range(99999) %}" + "a" * 9000 + "{% endfor %}{% endmacro %}{% set x = m() %}",
+    "{% macro m(n) %}{{ m(n - 1, varargs, varargs) if n else varargs }}{% endmacro %}{{ m(40, 1) }}",
+    "{% macro m(n) %}{% if n %}{{ m(n - 1) }}{{ m(n - 1) }}{% endif %}{% endmacro %}{{ m(60) }}",
+    "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}",
+    "{% for a in range(99999) %}{% for b in range(99999) %}{% set n = a %}{% endfor %}{% endfor %}",
+    _LONG + "{% for i in a %}{% for j in a if j == 'b' %}{% endfor %}{% endfor %}",
+    "{{ 'x' * 100001 }}",
+    "{% for a in range(90000) %}{{ messages }}{% endfor %}",
+    "x" * 100_001,
+]
+
+_RENDER_ALL = """
+import json, resource, sys
+from fbrag_cli.errors import FbragError
+from fbrag_cli.generation.llama.chat_template import ChatTemplate
+resource.setrlimit(resource.RLIMIT_AS, (2_000_000_000,) * 2)
+ends = []
+for template in json.load(sys.stdin):
+    try:
+        ends.append(f"usable: {ChatTemplate(template, 'evil.gguf').problem}")
+    except FbragError as error:
+        ends.append(f"{error.code}: {error}")
+print(json.dumps(ends))
+"""
+
+
+def test_a_template_that_would_fill_memory_is_an_error_that_names_it() -> None:
+    pytest.importorskip("resource")  # limits the memory of the child that renders them
+    written = json.dumps([greedy + QUESTION for greedy in GREEDY])
+    done = subprocess.run([sys.executable, "-c", _RENDER_ALL], input=written, capture_output=True, text=True, check=True)
+    for greedy, end in zip(GREEDY, json.loads(done.stdout), strict=True):
+        assert end.startswith("model_corrupt: the chat template in evil.gguf "), (greedy[:99], end)
+
+
+def test_what_templates_of_models_do_is_not_greedy() -> None:
+    written = (
+        "{% set n = namespace(said='', count=0) %}{% set date = strftime_now('%Y-%m-%d') %}{{ ('A date: ' ~ date) | trim }}"
+        "{% set others = messages | rejectattr('role', 'equalto', 'user') | list %}"
+        "{% for m in messages %}{% set n.said = n.said + m.content.split('</think>')[-1].lstrip('\\n') %}"
+        "{% set n.count = n.count + 1 %}{% if m.role in ['user', 'tool'] and (loop.index0 % 2 == 0) != loop.last %}{% endif %}"
+        "{% endfor %}{{ '%02d' % n.count }}{{ ', '.join(messages | map(attribute='role')) }}{{ {'a': [1]} | tojson(indent=2) }}"
+        "{% for role, name in {'user': 'U'} | dictsort %}{{ name * 3 }}{% endfor %}{{ messages[::-1][0].role.upper() }}"
+        "{{ n.said }}"
+    )
+    chat = [Message(role, "words") for role in ("user", "assistant") * 100] + [Message("user", "Who?")]
+    template = ChatTemplate(written)
+    assert template.problem is None
+    assert text_of(template.segments(chat)).startswith("A date:201user, assistant, user")
 
 
 def test_a_template_that_fails_by_chance_fails_when_the_model_is_loaded_or_never() -> None:

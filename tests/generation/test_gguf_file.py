@@ -32,6 +32,7 @@ OTHERS = {
     "escapes in the architecture": Tiny(architecture="\x1b[31m"),
     "no merges": Tiny(merges=None),
     "a template that writes without end": Tiny(template="{{ messages[0].content }}{{ 'x' * 100001 }}"),
+    "a template that loops without end": Tiny(template="{{ range(99999) | list | length }}" * 99),
 }
 
 
@@ -41,7 +42,6 @@ NONSENSE = {
     "three tokens": Tiny(tokens=[b"a", b"b", b"c"]),
     "an end that is no token": Tiny(end=2**31 - 1),
     "merges of nothing": Tiny(merges=["", "a", " ", "a b c", "\x00"]),
-    "a template that loops without end": Tiny(template="{{ range(99999) | list | length }}" * 99),
     "a template of one byte": Tiny(template="\x00"),
 }
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.generator import Blend, InputEmbeddings, Message
+from fbrag_cli.generation.llama.sandbox import MOST_CHARACTERS, ExcessError, Sandbox
 from fbrag_cli.generation.reasoning import REASONING_SETTINGS, ReasoningTags, reasoning_tags_of, settings_without_reasoning
 
 
@@ -29,8 +30,6 @@ class Text:
 
 Segment = Markup | Text | InputEmbeddings
 
-_MOST_CHARACTERS = 100_000  # written by a template; the markup of three messages has a few hundred
-_MOST_NUMBERS = 100_000  # in all of a template's ranges, including nested ones
 _MOST_OF_A_REASON = 300  # characters
 _OF_THOUGHTS = re.compile("think|thought|reason|channel|inner_", re.IGNORECASE)  # in every template that supports reasoning
 
@@ -38,21 +37,21 @@ _OF_THOUGHTS = re.compile("think|thought|reason|channel|inner_", re.IGNORECASE) 
 class ChatTemplate:
     """Renders messages in the chat format of one model.
 
-    source: the Jinja text in the GGUF, or None. Without it, or if it cannot be rendered, the prompt is plain text. bos, eos:
-    markers of the model, which templates may insert. problem: why the template cannot be used, None if it can. reasoning_tags:
-    how the model marks its reasoning, None if the template has no reasoning. may_reason: whether the template supports reasoning
-    and cannot turn it off.
+    source: the Jinja text in the GGUF, or None. Without it, or if it cannot be rendered, the prompt is plain text. name: file of
+    the model, for errors. bos, eos: markers of the model, which templates may insert. problem: why the template cannot be used,
+    None if it can. reasoning_tags: how the model marks its reasoning, None if the template has no reasoning. may_reason: whether
+    the template supports reasoning and cannot turn it off.
 
     The template sees placeholders instead of the words of messages, so that each sequence of roles is rendered only once: a
     single question at construction, others at their first use. The prompt ends where the answer begins, after any reasoning (see
-    `_end`). Raises FbragError `model_corrupt` for a template with endless output.
+    `_end`). Raises FbragError `model_corrupt` for a template that exceeds a limit of `Sandbox`.
     """
 
-    def __init__(self, source: str | None, *, bos: str = "", eos: str = "") -> None:
+    def __init__(self, source: str | None, name: str = "the model", *, bos: str = "", eos: str = "") -> None:
         self.problem: str | None = None
         self.reasoning_tags: ReasoningTags | None = None
         self.may_reason = False
-        self._source, self._markers = source or "", {"bos_token": bos, "eos_token": eos}
+        self._source, self._name, self._markers = source or "", name, {"bos_token": bos, "eos_token": eos}
         self._against: dict[str, object] = {}  # template settings that turn reasoning off
         self._end = ""  # text after the last marker of a prompt that turns reasoning off
         self._pieces: dict[tuple[str, ...], list[str]] = {}
@@ -76,8 +75,7 @@ class ChatTemplate:
             try:
                 self._pieces[roles] = _checked(self._rendered(roles, self._against))
             except ValueError as error:
-                what = f"the model's chat template does not work for {' and '.join(roles)}: {error}"
-                raise FbragError("model_corrupt", what, "use another model (fbrag models list --all)") from None
+                raise self._corrupt(f"does not work for {' and '.join(roles)}: {error}") from None
         first, *others, last = self._pieces[roles]
         if not self._is_closed(last):
             last += self._end
@@ -122,11 +120,17 @@ class ChatTemplate:
         """Return the pieces around the words of messages with these roles, or the reason why the template does not work for
         them."""
         try:
-            return _pieces(_sandbox().from_string(self._source), roles, self._markers | settings)
-        except FbragError:
-            raise
+            if len(self._source) > MOST_CHARACTERS:
+                raise ExcessError(f"has more than {MOST_CHARACTERS:,} characters")
+            return _pieces(Sandbox().from_string(self._source), roles, self._markers | settings)
+        except ExcessError as error:
+            raise self._corrupt(str(error)) from None
         except Exception as error:  # an untrusted template can raise anything
             return f"{type(error).__name__}: {error}"[:_MOST_OF_A_REASON]
+
+    def _corrupt(self, reason: str) -> FbragError:
+        what = f"the chat template in {self._name} {reason}"
+        return FbragError("model_corrupt", what, "use another model (fbrag models list --all)")
 
 
 def _checked(rendered: list[str] | str) -> list[str]:
@@ -190,48 +194,6 @@ def _bounded(written: Any) -> str:
     text = ""
     for piece in written:
         text += piece
-        if len(text) > _MOST_CHARACTERS:
-            what = f"the output of the model's chat template exceeds {_MOST_CHARACTERS:,} characters"
-            raise FbragError("model_corrupt", what, "use another model (fbrag models list --all)")
+        if len(text) > MOST_CHARACTERS:
+            raise ExcessError(f"writes more than {MOST_CHARACTERS:,} characters")
     return text
-
-
-def _sandbox() -> Any:
-    from jinja2.exceptions import TemplateError
-    from jinja2.sandbox import ImmutableSandboxedEnvironment
-
-    def refuse(message: str) -> None:
-        raise TemplateError(message)
-
-    n_numbers = 0
-
-    def limited_range(*arguments: int) -> range:
-        nonlocal n_numbers
-        n_numbers += len(numbers := range(*arguments))
-        if n_numbers > _MOST_NUMBERS:
-            raise OverflowError("the template loops without end")
-        return numbers
-
-    sandbox = ImmutableSandboxedEnvironment(
-        trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols", _generation_block()]
-    )
-    sandbox.globals["range"] = limited_range
-    sandbox.globals["raise_exception"] = refuse
-    sandbox.globals["strftime_now"] = lambda form: ""  # a prompt with the date would differ every day
-    return sandbox
-
-
-def _generation_block() -> Any:
-    """Return the extension for the `generation` block, which templates put around the assistant's words for training."""
-    from jinja2.ext import Extension
-
-    class Generation(Extension):
-        def __init__(self, environment: Any) -> None:
-            super().__init__(environment)
-            self.tags = {"generation"}
-
-        def parse(self, parser: Any) -> Any:
-            next(parser.stream)
-            return parser.parse_statements(("name:endgeneration",), drop_needle=True)
-
-    return Generation

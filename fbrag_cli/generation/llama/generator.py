@@ -47,6 +47,7 @@ class LlamaGenerator:
         try:
             self._template = ChatTemplate(
                 _decoded(llama_cpp.llama_model_chat_template(self._model, None)),
+                path.name,
                 bos=self._token_text(llama_cpp.llama_vocab_bos(self._vocab)),
                 eos=self._token_text(llama_cpp.llama_vocab_eos(self._vocab)),
             )
