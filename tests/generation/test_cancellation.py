@@ -135,7 +135,7 @@ def test_a_signal_while_a_context_is_made_is_raised_and_not_lost_in_the_log(
 
     generator = LlamaGenerator(smollm2, Loading(cancellation=cancellation))
     with monkeypatch.context() as patched:
-        patched.setattr(native_log, "_lines", Lines())
+        patched.setattr(native_log._lines, "last", Lines())
         with pytest.raises(FbragError, match="no answer"):
             generator.generate([Message("user", "Hello")], 1, Sampling(2), CallOptions(cancellation=cancellation))
     generator.close()

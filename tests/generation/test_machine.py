@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from fbrag_cli import limits
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.llama import machine
+from fbrag_cli.generation.llama.gguf_file import opened
 from fbrag_cli.generation.placement import ON_THE_CPU, WHERE_IT_FITS, Device, Placement
 from fbrag_cli.progress import silent
 from fbrag_cli.session.placement import check_gpu
@@ -91,3 +93,19 @@ llama_cpp.llama_model_load_from_file(b"/there/is/none.gguf", llama_cpp.llama_mod
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert (done.stdout, done.stderr) == ("", "")
+
+
+def test_the_reason_of_a_failure_stays_when_another_model_loads(tmp_path: Path) -> None:
+    damaged = tmp_path / "damaged.gguf"
+    damaged.write_bytes(b"GGUF\xff\xff\xff\xff")
+
+    def read() -> None:
+        with opened(damaged) as file:
+            assert file is None
+
+    with ThreadPoolExecutor(1) as other:
+        other.submit(read).result()
+        reason = other.submit(machine.native_log.last_error).result()
+        machine.native_log.clear()  # another model begins to load, in this thread
+        assert machine.native_log.last_error() == "no reason given"
+        assert other.submit(machine.native_log.last_error).result() == reason != "no reason given"

@@ -30,33 +30,41 @@ except (ImportError, AttributeError, OSError, RuntimeError) as error:  # llama_c
 _LIBRARY = re.compile(r"ggml-([a-z]+)")  # a backend in a file's name: libggml-cuda.so
 
 
+class _Lines(threading.local):
+    """The last lines of the log that a thread's own calls have written."""
+
+    def __init__(self) -> None:
+        self.last: deque[str] = deque(maxlen=40)
+
+
 class NativeLog:
-    """The last lines of llama.cpp's log, which explain errors. verbose: whether to copy all lines to stderr (-vv)."""
+    """The last lines of llama.cpp's log, which explain errors, by thread: models load in parallel. verbose: whether to copy all
+    lines to stderr (-vv)."""
 
     def __init__(self) -> None:
         self.verbose = False
-        self._lines: deque[str] = deque(maxlen=40)
+        self._lines = _Lines()
         self._callback: Any = None
         self._installing = threading.Lock()
 
     def install(self) -> None:
         """Receive the log from now on, so that llama.cpp does not write it to stderr. The second call does nothing."""
-        with self._installing:  # models load in parallel: a callback replaced by a second thread would be freed
+        with self._installing:  # a callback replaced by a second thread would be freed
             if self._callback is None:
                 self._callback = llama_cpp.llama_log_callback(self._receive)
                 llama_cpp.llama_log_set(self._callback, ctypes.c_void_p(0))
 
     def clear(self) -> None:
-        self._lines.clear()
+        self._lines.last.clear()
 
     def last_error(self) -> str:
-        """Return the first line since `clear` that reports a failure."""
-        failures = [line for line in self._lines if "error" in line or "failed" in line]
+        """Return the first line since this thread's `clear` that reports a failure."""
+        failures = [line for line in self._lines.last if "error" in line or "failed" in line]
         return (failures or ["no reason given"])[0].strip()
 
     def _receive(self, level: int, text: bytes, data: Any) -> None:
         line = text.decode("utf-8", "replace")
-        self._lines.append(line)
+        self._lines.last.append(line)
         if self.verbose:
             print(printable(line), end="", file=sys.stderr, flush=True)
 
