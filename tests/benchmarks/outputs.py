@@ -96,8 +96,8 @@ def run(options: argparse.Namespace) -> None:
 
 def compare(options: argparse.Namespace) -> None:
     before, after = ({(row["question"], row["output"]): row for row in read(path)} for path in (options.before, options.after))
-    differ = 0
-    for key in before.keys() | after.keys():
+    differ, keys = 0, dict.fromkeys([*before, *after])
+    for key in keys:
         was, now = before.get(key, {}), after.get(key, {})
         lines = [
             [f"{part}: {line}" for part in ("rc", "stdout", "stderr", "file") for line in str(row.get(part)).splitlines()]
@@ -106,7 +106,7 @@ def compare(options: argparse.Namespace) -> None:
         if found := list(difflib.unified_diff(*lines, "before", "after", lineterm="", n=0)):
             differ += 1
             print("=====", *key, *found, sep="\n")
-    print(f"{differ} of {len(before.keys() | after.keys())} outputs differ")
+    print(f"{differ} of {len(keys)} outputs differ")
     sys.exit(differ > 0)
 
 

@@ -60,19 +60,19 @@ class _Checking(CodeGenerator):
         self.write(")")
 
     def visit_List(self, node: nodes.List, frame: Frame) -> None:
-        self._measured(super().visit_List, node, frame)
+        self._write_measured(super().visit_List, node, frame)
 
     def visit_Dict(self, node: nodes.Dict, frame: Frame) -> None:
-        self._measured(super().visit_Dict, node, frame)
+        self._write_measured(super().visit_Dict, node, frame)
 
     def visit_Tuple(self, node: nodes.Tuple, frame: Frame) -> None:
         if node.ctx == "load":
-            self._measured(super().visit_Tuple, node, frame)
+            self._write_measured(super().visit_Tuple, node, frame)
         else:
             super().visit_Tuple(node, frame)
 
     def visit_Getitem(self, node: nodes.Getitem, frame: Frame) -> None:
-        self._measured(super().visit_Getitem, node, frame)
+        self._write_measured(super().visit_Getitem, node, frame)
 
     def visit_For(self, node: nodes.For, frame: Frame) -> None:
         node.iter = _measured(node.iter)
@@ -83,7 +83,7 @@ class _Checking(CodeGenerator):
             operand.expr = _measured(operand.expr)
         super().visit_Compare(node, frame)
 
-    def _measured(self, visit: Callable[[Any, Frame], None], node: nodes.Expr, frame: Frame) -> None:
+    def _write_measured(self, visit: Callable[[Any, Frame], None], node: nodes.Expr, frame: Frame) -> None:
         self.write("environment.measured(")
         visit(node, frame)
         self.write(")")
@@ -107,8 +107,9 @@ class _Generation(Extension):
 class Sandbox(ImmutableSandboxedEnvironment):
     """The environment of one rendering of a chat template. Its methods raise ExcessError.
 
-    Every string, list and number that a template makes is at most `MOST_CHARACTERS` long, as it would be written out. What an
-    operation could make is estimated before: it is never longer than the product of the two longest things that it gets.
+    No string and no list that a template makes is longer than `MOST_CHARACTERS`, as it would be written out, and no whole number
+    exceeds `_MOST_BEFORE`. What an operation could make is estimated before: it is never longer than the product of the two
+    longest things that it gets.
     """
 
     code_generator_class = _Checking
