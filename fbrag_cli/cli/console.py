@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ from fbrag_cli.text.terminal import BOLD, DIM, ERROR, wrap
 ColorMode = Literal["auto", "always", "never"]
 
 _MOST = 1000  # characters per message
+_POLL_SECONDS = 0.1  # between two checks for Ctrl-C while a question waits for its answer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,9 +65,15 @@ class Console:
         if say := {"note": self.info, "warning": self.warning, "hint": self.hint}.get(event.kind):
             say(event.text)
 
-    def prompt(self, text: str) -> None:
-        """Print a question on stderr, without a line end."""
-        print(wrap(one_line(text), columns_of(sys.stderr)), end=" ", file=sys.stderr, flush=True)
+    def ask(self, question: str) -> str:
+        """Print a question on stderr, and return the line that the user types; "" if the input ended.
+
+        The read begins when a line is there: Ctrl-C between the question and a read would wait for Enter.
+        """
+        print(wrap(one_line(question), columns_of(sys.stderr)), end=" ", file=sys.stderr, flush=True)
+        while os.name != "nt" and not select.select([sys.stdin], [], [], _POLL_SECONDS)[0]:
+            pass
+        return sys.stdin.readline()
 
     def chosen(self, question: str, choices: Mapping[str, str], default: str) -> str | None:
         """Ask the user for a key of `choices` (key -> its meaning), and return it.
@@ -78,8 +86,7 @@ class Console:
             print(wrap(f"  {key}  {one_line(meaning)}", columns, "     "), file=sys.stderr)
         keys = "/".join(f"[{key}]" if key == default else key for key in choices)
         while True:
-            self.prompt(f"{keys}?")
-            if not (line := sys.stdin.readline()):
+            if not (line := self.ask(f"{keys}?")):
                 print(file=sys.stderr)
                 return None
             if (answer := line.strip().lower() or default) in choices:
@@ -91,8 +98,7 @@ class Console:
             return True
         if not (sys.stdin.isatty() and sys.stderr.isatty()):
             raise FbragError("usage", f"confirmation needed to {what}", "pass -y to confirm")
-        self.prompt(f"{what}? [y/N]")
-        return sys.stdin.readline().strip().lower() in ("y", "yes")
+        return self.ask(f"{what}? [y/N]").strip().lower() in ("y", "yes")
 
     def warning(self, text: str) -> None:
         if self.verbosity >= 0:

@@ -104,8 +104,8 @@ def fetch(names: Sequence[str], store: Path, console: Console) -> None:
             raise FbragError("model_missing", what, f"run {command}, or pass -y")
         if is_default:
             console.info(OF_THE_DEFAULT)
-        console.prompt(f"{first_run(names, load_catalog())} [Y/n]")
-        if not (line := sys.stdin.readline()) or line.strip().lower() not in ("", "y", "yes"):
+        line = console.ask(f"{first_run(names, load_catalog())} [Y/n]")
+        if not line or line.strip().lower() not in ("", "y", "yes"):
             raise FbragError("model_missing", what, command)
     _download(names, store, console)
 

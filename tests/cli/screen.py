@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import os
 import re
+import select
 import struct
 import subprocess
 import sys
@@ -131,15 +132,20 @@ def on_screen(
     environment = {"TERM": "xterm", **environment}
     with subprocess.Popen(arguments, stdin=slave, stdout=slave, stderr=slave, env=environment, cwd=folder) as process:
         os.close(slave)
-        while piece := _read(master):
-            screen.feed(decoder.decode(piece))
-            look(screen, process, master)
-        process.wait(60)
+        try:
+            while piece := read(master):
+                screen.feed(decoder.decode(piece))
+                look(screen, process, master)
+            process.wait(60)
+        finally:
+            process.kill()
     os.close(master)
     return screen, process.returncode
 
 
-def _read(descriptor: int) -> bytes:
+def read(descriptor: int) -> bytes:
+    """What a command has written to its terminal since the last call; nothing once it has closed it."""
+    assert select.select([descriptor], [], [], 300)[0], "nothing was printed for 300 s: the command waits for something"
     try:
         return os.read(descriptor, 65536)
     except OSError:  # Linux: the other side is closed

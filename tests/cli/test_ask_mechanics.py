@@ -163,24 +163,18 @@ def test_where_the_document_does_not_say_the_proposal_is_shown_and_alone_it_is_o
 def test_piped_output_is_what_a_terminal_shows_minus_escapes(
     answered: subprocess.CompletedProcess[str], module_environment: dict[str, str]
 ) -> None:
-    pty = pytest.importorskip("pty", reason="Windows has no pseudo-terminals")
-    master, slave = pty.openpty()
+    from tests.cli.screen import open_terminal, read
+
+    master, slave = open_terminal(80, 24)
     command = [sys.executable, "-m", "fbrag_cli", "ask", str(INQUIRY), QUESTION, "--allow-unsupported", *FAST]
     with subprocess.Popen(command, stdout=slave, stderr=subprocess.DEVNULL, env=module_environment) as run, time_limit(run):
         os.close(slave)
         shown = b""
-        while piece := _read(master):
+        while piece := read(master):
             shown += piece
     assert b"\x1b[1m" in shown
     plain = re.sub(r"\x1b\[[0-9;]*m|\x1b\]8;;[!-~]*\x1b\\", "", shown.decode()).replace("\r\n", "\n")
     assert plain == "\n" + answered.stdout.replace("\n  > ", "\n    ") + "\n"  # air
-
-
-def _read(descriptor: int) -> bytes:
-    try:
-        return os.read(descriptor, 65536)
-    except OSError:  # Linux: the other side is closed
-        return b""
 
 
 def test_colour_is_never_forced_on_a_pipe_but_can_be_asked_for(

@@ -157,23 +157,16 @@ def test_texts_of_several_documents_have_their_names_and_may_go_to_a_file(fbrag:
 
 def on_terminal(columns: int, environment: dict[str, str], *arguments: object) -> list[str]:
     """The lines that a command prints on a terminal of `columns`, without escapes."""
-    from tests.cli.screen import open_terminal
+    from tests.cli.screen import open_terminal, read
 
     master, slave = open_terminal(columns, 50)
     command = [sys.executable, "-m", "fbrag_cli", *map(str, arguments)]
     shown = b""
     with subprocess.Popen(command, stdout=slave, stderr=subprocess.DEVNULL, env=environment):
         os.close(slave)
-        while piece := _read(master):
+        while piece := read(master):
             shown += piece
     return re.sub(r"\x1b\[[0-9;]*m|\x1b\]8;;[!-~]*\x1b\\", "", shown.decode()).replace("\r\n", "\n").splitlines()
-
-
-def _read(descriptor: int) -> bytes:
-    try:
-        return os.read(descriptor, 65536)
-    except OSError:  # Linux: the other side is closed
-        return b""
 
 
 @pytest.mark.parametrize("columns", [60, 80, 100])
