@@ -11,6 +11,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.server.address import Address, is_local, is_server, sent_on, server_key
 from fbrag_cli.models.catalog import load_catalog
@@ -255,11 +256,11 @@ class ModelPool:
         return generator
 
     def begin(self, name: str, listener: Listener | None = None) -> None:
-        """Start to load a model in a thread, unless it is loaded. On a GPU, models that must fit first are loaded before."""
+        """Start to load a model in a thread, unless it is loaded. `close` stops it."""
         if not is_server(name):
             listener = listener or self._listener
-            file = self.models.file(name, listener)
-            self._generators.begin((file.path, None), partial(self._load, file, None, listener))
+            file, stop = self.models.file(name, listener), Cancellation(all_of=(listener.cancellation,))
+            self._generators.begin((file.path, None), partial(self._load, file, None, replace(listener, cancellation=stop)), stop)
 
     def open(self, file: ModelFile, listener: Listener | None = None) -> LlamaGenerator:
         """Load a file, even if it is already loaded. The caller closes it. listener: can stop the loading."""

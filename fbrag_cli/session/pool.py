@@ -5,11 +5,13 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
+from concurrent.futures import CancelledError
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any, Generic, TypeVar
 
+from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.progress import Listener, Stopwatch, stage
 
 Key = TypeVar("Key", bound=Hashable)
@@ -41,13 +43,16 @@ class Lease:
 
 @dataclass(slots=True, eq=False)
 class _Entry(Generic[Value]):
-    """A value, or a placeholder while the value is being made and `making` is locked. n_holders: callers that hold or await
-    it."""
+    """A value, or a placeholder while the value is being made and `making` is locked.
+
+    stop: ends the making that no caller awaits. n_holders: callers that hold or await it.
+    """
 
     value: Value = field(init=False)
     is_made: bool = False
     owned: ExitStack = field(default_factory=ExitStack)
     making: threading.Lock = field(default_factory=threading.Lock)
+    stop: Cancellation = field(default_factory=Cancellation)
     n_holders: int = 1
     is_reported: bool = False  # whether a waiting caller has reported the stage
     last_used: float = 0.0
@@ -92,12 +97,15 @@ class Pool(Generic[Key, Value]):
                 self._evict(len(self._entries) - self._most, idle=0.0)
         return entry.value
 
-    def begin(self, key: Key, make: Make[Value]) -> None:
-        """Make the value of a key in a thread, unless it exists or is being made. If that fails, the next caller tries again."""
+    def begin(self, key: Key, make: Make[Value], stop: Cancellation) -> None:
+        """Make the value of a key in a thread, unless it exists or is being made. If that fails, the next caller tries again.
+
+        stop: ends `make`; `close` requests it.
+        """
         with self._lock:
             if key in self._entries:
                 return
-            entry = self._entries[key] = _Entry()
+            entry = self._entries[key] = _Entry(stop=stop)
             entry.making.acquire()
 
         def run() -> None:
@@ -121,11 +129,12 @@ class Pool(Generic[Key, Value]):
         self._evict(len(self._entries), seconds)
 
     def close(self) -> None:
-        """Free all values, after waiting for those being made."""
+        """Free all values. What `begin` makes is stopped; what a caller makes is waited for."""
         with self._lock:
             entries = list(self._entries.values())
             self._entries.clear()
         for entry in entries:
+            entry.stop.request(CancelledError())
             with entry.making:
                 entry.owned.close()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.generator import Scorer
+from fbrag_cli.generation.llama.weights import Loading
 from fbrag_cli.generation.placement import Device
 from fbrag_cli.methods.fb_rag.fb_rag import FBRag
 from fbrag_cli.methods.method import OpenScorer
@@ -61,6 +63,27 @@ def test_a_gpu_on_which_no_layer_fits_makes_a_warning(
     models.load(str(tiny))
     models.close()
     assert len([event for event in events if event.kind == "warning" and "0 of 2 layers fit" in event.text]) == n_warnings
+
+
+def test_closing_stops_a_model_that_loads_ahead(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A question failed while the other model was loading: the command ends at once."""
+    stopped, never = list[bool](), threading.Event()
+
+    def load(path: Path, loading: Loading, **others: object) -> None:
+        assert loading.cancellation
+        for _ in range(600):
+            if loading.cancellation.requested:
+                break
+            never.wait(0.1)
+        stopped.append(loading.cancellation.requested)
+        loading.cancellation.raise_if_requested()
+        raise AssertionError("nothing stops it")
+
+    monkeypatch.setattr("fbrag_cli.generation.llama.generator.LlamaGenerator", load)
+    models = ModelPool(Models(ModelSettings(gpu="off", threads=1)))
+    models.begin(str(tiny))
+    models.close()
+    assert stopped == [True]
 
 
 def test_a_trained_part_is_loaded_once_and_its_scorer_is_closed_with_the_models(

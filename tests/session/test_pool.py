@@ -98,8 +98,8 @@ def test_a_stop_ends_the_wait_for_what_another_makes() -> None:
 def test_what_is_begun_is_waited_for_and_said_to_load() -> None:
     events: list[Progress] = []
     pool, held, used = Pool[str, str](stage="load"), Held(), Lease(Listener(progress=events.append))
-    pool.begin("a", held.make)
-    pool.begin("a", never)
+    pool.begin("a", held.make, Cancellation())
+    pool.begin("a", never, Cancellation())
     assert held.begun.wait(SECONDS)
     assert pool.values() == {}
     with ThreadPoolExecutor(1) as threads:
@@ -119,7 +119,7 @@ def test_what_fails_ahead_is_made_by_who_asks_for_it() -> None:
         tried.set()
         raise ZeroDivisionError
 
-    pool.begin("a", fail)
+    pool.begin("a", fail, Cancellation())
     assert tried.wait(SECONDS)
     assert pool.get("a", lambda _: "a", lease()) == "a"
 
@@ -127,7 +127,7 @@ def test_what_fails_ahead_is_made_by_who_asks_for_it() -> None:
 def test_what_is_begun_and_nobody_asked_for_is_freed_at_the_end() -> None:
     freed: list[str] = []
     pool, held = Pool[str, str](), Held(freed)
-    pool.begin("a", held.make)
+    pool.begin("a", held.make, Cancellation())
     with ThreadPoolExecutor(1) as threads:
         closed = threads.submit(pool.close)
         assert held.begun.wait(SECONDS)
