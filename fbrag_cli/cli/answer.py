@@ -28,11 +28,14 @@ if TYPE_CHECKING:
 class AnswerWriter:
     """Writes answers to a stream in the form that is asked for, as they come if the form allows it.
 
-    is_out: whether an answer was written whole.
+    typed: the question of a conversation as the user typed it, which JSON has; its answer in Markdown has a heading. None outside
+    a conversation. is_out: whether an answer was written whole.
     """
 
     def __init__(self, stream: TextIO, form: str, options: AnswerOptions, console: Console, line: ProgressLine) -> None:
-        self.console, self.line, self.is_out = console, line, False
+        self.console, self.line = console, line
+        self.typed: str | None = None
+        self.is_out, self._n_out = False, 0
         self._stream, self._form, self._options = stream, form, options
         self._events = None
         if form == "jsonl":
@@ -68,22 +71,21 @@ class AnswerWriter:
 
     def finish(self, trace: Trace, before: tuple[Passage, ...] = ()) -> None:
         """Write all that is not out yet. before: the context of an earlier answer to the same question."""
-        self.line.clear()
-        self._finish(trace, before)
-        self.is_out = True
-
-    def _finish(self, trace: Trace, before: tuple[Passage, ...]) -> None:
         from fbrag_cli.render import as_json
         from fbrag_cli.render.answer import answer_of, said_of
-        from fbrag_cli.render.markdown import markdown
+        from fbrag_cli.render.markdown import markdown, section
         from fbrag_cli.render.text import text
 
+        self.line.clear()
+        self._n_out += 1
         if self._events:
             self._put_json(self._events.done(trace, peak_memory_mb()))
         elif self._form == "json":
-            self._put_json(as_json.answer(trace, memory_mb=peak_memory_mb()))
+            typed = {} if self.typed is None else {"question": self.typed, "resolved_question": trace.question}
+            self._put_json(as_json.answer(trace, memory_mb=peak_memory_mb()) | typed)
         elif self._form == "md":
-            self.write(markdown(answer_of(trace), layout_for(self._options)) + "\n")
+            shown, layout = answer_of(trace), layout_for(self._options)
+            self.write(markdown(shown, layout) + "\n" if self.typed is None else section(shown, layout, self._n_out) + "\n\n")
         elif self._options.answer_only:
             self.write(one_line(said_of(trace)) + "\n")
         else:
@@ -91,8 +93,9 @@ class AnswerWriter:
             colored = self.console.colored(self._stream)
             linked = colored and terminal and os.environ.get("TERM") != "dumb"
             layout = replace(layout_for(self._options), colored=colored, linked=linked, columns=columns_of(self._stream))
-            shown = text(answer_of(trace), layout, before)
-            self.write(f"\n{shown}\n\n" if terminal else f"{shown}\n")  # air
+            above, below = "\n" if terminal or self._n_out > 1 else "", "\n" if terminal else ""  # air
+            self.write(f"{above}{text(answer_of(trace), layout, before)}\n{below}")
+        self.is_out = True
 
     def _put_json(self, value: dict[str, object]) -> None:
         self.write(dumps(value) + "\n")

@@ -13,7 +13,7 @@ from io import TextIOWrapper
 from pathlib import Path
 
 from fbrag_cli.cancellation import Cancellation
-from fbrag_cli.cli.answer import AnswerWriter, answer, layout_for
+from fbrag_cli.cli.answer import AnswerWriter, answer
 from fbrag_cli.cli.command import command
 from fbrag_cli.cli.console import Console
 from fbrag_cli.cli.live import ProgressLine, progress_line
@@ -23,13 +23,11 @@ from fbrag_cli.cli.options import AnswerOptions, Options, PasswordOptions, RunOp
 from fbrag_cli.cli.session import open_session
 from fbrag_cli.cli.signals import ctrl_c, too_late
 from fbrag_cli.cli.streams import open_output, print_after_error, read_password
-from fbrag_cli.corpus import Passage
 from fbrag_cli.errors import ExitCode, FbragError, lacking
 from fbrag_cli.methods.registry import reading_twice
 from fbrag_cli.progress import Listener
 from fbrag_cli.query import Query
 from fbrag_cli.session.conversation import Conversation, Exchange
-from fbrag_cli.session.memory import peak_memory_mb
 from fbrag_cli.session.session import Session
 from fbrag_cli.session.settings import CacheSettings, DocumentSettings, ModelSettings
 from fbrag_cli.storage.files import on_disk
@@ -55,6 +53,10 @@ class ChatOptions(PasswordOptions):
     json: bool = option(False, "same as --format json", once=True)
     exit_zero: bool = option(False, "exit 0 even if no answer is found")
     no_rewrite: bool = option(False, "do not rewrite follow-up questions", group="Method", once=True)
+
+    @property
+    def form(self) -> str:
+        return "json" if self.json or self.format == "jsonl" else self.format
 
 
 class ChatCommand(Options):
@@ -108,20 +110,14 @@ def _converse(talk: Talk, console: Console) -> None:
     read = _reader()
     with ctrl_c(talk.interrupt):
         while not talk.ended:
-            _follow_next(talk, read, console)
-
-
-def _follow_next(talk: Talk, read: Callable[[], str | None], console: Console) -> None:
-    """Follow the next line. Ctrl-C stops what runs, and at the prompt drops the line."""
-    try:
-        if (text := read()) is None:
-            talk.ended = True
-            print(file=sys.stderr)
-        else:
-            _follow(talk, text, console)
-    except KeyboardInterrupt:
-        talk.clear()
-        console.info("stopped" if talk.was_stopped() else "Ctrl-D ends the conversation", dim=True)
+            try:
+                if (text := read()) is None:
+                    print(file=sys.stderr)
+                    return
+                _follow(talk, text, console)
+            except KeyboardInterrupt:  # it stops what runs, and at the prompt drops the line
+                talk.clear()
+                console.info("stopped" if talk.was_stopped() else "Ctrl-D ends the conversation", dim=True)
 
 
 def _follow(talk: Talk, text: str, console: Console) -> None:
@@ -140,7 +136,7 @@ def _follow(talk: Talk, text: str, console: Console) -> None:
             raise
         talk.fail(error)
     except (MemoryError, OSError) as error:
-        if isinstance(error, BrokenPipeError) or not (lack := lacking(error) or _of_system(error)):
+        if not (lack := lacking(error)):
             raise
         talk.fail(lack)
 
@@ -148,13 +144,6 @@ def _follow(talk: Talk, text: str, console: Console) -> None:
 def _as_question(line: str) -> str:
     """Return a line without line breaks, which a pasted one may have, and without bytes that are no text."""
     return " ".join(line.encode("utf-16", "surrogatepass").decode("utf-16", "replace").split())
-
-
-def _of_system(error: BaseException) -> FbragError | None:
-    """Return what the system says of a file, as an error; None for another error."""
-    if not isinstance(error, OSError) or error.filename is None:
-        return None
-    return FbragError("doc_unreadable", f"{error.filename}: {error.strerror}", "check its path")
 
 
 # -- lines -----------------------------------------------------------------------------------------------------------------
@@ -215,34 +204,6 @@ def _loading(session: Session, talk: Talk) -> Iterator[None]:
         stop.request(KeyboardInterrupt())
 
 
-class _Writer(AnswerWriter):
-    """Writes the answers of a conversation to stdout: as JSON with the question as it was typed, as Markdown with its number.
-
-    typed: the question that is answered, as the user typed it.
-    """
-
-    def __init__(self, options: ChatCommand, console: Console, line: ProgressLine) -> None:
-        form = "json" if options.chat.json or options.chat.format == "jsonl" else options.chat.format
-        super().__init__(sys.stdout, form, options.answer, console, line)
-        self.typed, self.in_json, self._n_out = "", form == "json", 0
-
-    def _finish(self, trace: Trace, before: tuple[Passage, ...]) -> None:
-        from fbrag_cli.render import as_json
-        from fbrag_cli.render.answer import answer_of
-        from fbrag_cli.render.markdown import section
-
-        options, self._n_out = self._options, self._n_out + 1
-        if self.in_json:
-            told = as_json.answer(trace, memory_mb=peak_memory_mb())
-            self._put_json({**told, "question": self.typed, "resolved_question": trace.question})
-        elif self._form == "md":
-            self.write(section(answer_of(trace), layout_for(options), self._n_out) + "\n\n")
-        else:
-            if self._n_out > 1 and not options.answer_only and not sys.stdout.isatty():
-                self.write("\n")
-            super()._finish(trace, before)
-
-
 class Talk:
     """A conversation on the command line. One thread uses it; `interrupt` is called by the handler of a signal.
 
@@ -253,7 +214,8 @@ class Talk:
         """Read the documents. Missing models are fetched. Raises as `Session.check`, `collect` and `prepare`."""
         self.session, self.options, self.console, self._line = session, options, console, line
         self.failed, self.ended = 0, False
-        self._writer = _Writer(options, console, line)
+        self.in_json = options.chat.form == "json"
+        self._writer = AnswerWriter(sys.stdout, options.chat.form, options.answer, console, line)
         self._running: Cancellation | None = None
         self._presses, self._stopped = 0, False
         method, retriever = options.method.chosen(on_gpu=session.on_gpu), options.method.retriever
@@ -307,15 +269,6 @@ class Talk:
         self.conversation.add(typed, trace)
 
     # -- what is written -------------------------------------------------------------------------------------------------
-
-    @property
-    def in_json(self) -> bool:
-        """Whether each question has a line of JSON."""
-        return self._writer.in_json
-
-    def write(self, text: str) -> None:
-        """Write a text to stdout."""
-        self._writer.write(text)
 
     def fail(self, error: FbragError) -> None:
         """Report the error of a line. With --json it is an object, with -a an empty line: each question has one line."""
@@ -377,7 +330,7 @@ def _source(talk: Talk, rest: str) -> None:
     if not rest.isascii() or not rest.isdigit() or not 1 <= int(rest[:9]) <= len(sources):
         raise FbragError("usage", f"/source {rest}: the answer has {plural(len(sources), 'source')}", "/source 1")
     lines = surroundings(trace, sources[int(rest) - 1], columns_of(sys.stdout), colored=talk.console.colored(sys.stdout))
-    talk.write("".join(f"{line}\n" for line in lines))
+    print(*lines, sep="\n", flush=True)
 
 
 def _save(talk: Talk, rest: str) -> None:

@@ -1,10 +1,11 @@
-"""Tab completion: Typer's, with fbrag's words for models and methods."""
+"""Tab completion: Typer's, with the names of models."""
 
 from __future__ import annotations
 
 import re
 import sys
-from typing import Any
+from contextlib import suppress
+from typing import Any, NoReturn
 
 from typer.completion import get_completion_inspect_parameters, install_callback
 
@@ -12,26 +13,23 @@ from fbrag_cli.errors import ExitCode, FbragError
 
 #: The variable with which a shell's script asks for words. Its value is an instruction such as "complete_bash".
 INSTRUCTION = "_FBRAG_COMPLETE"
-
-_SAFE = re.compile(r"[A-Za-z0-9][\w.+-]*", re.ASCII)  # zsh evaluates the offered words, bash inserts them unquoted
 #: The shells for which Typer has a script.
 SHELLS = ("bash", "zsh", "fish", "powershell", "pwsh")
 
+_SAFE = re.compile(r"[A-Za-z0-9][\w.+-]*", re.ASCII)  # zsh evaluates the offered words, bash inserts them unquoted
 
-def complete(command: Any) -> int:
-    """Print the words that may come at the cursor, and return an exit code. Nothing else is printed, even after an error.
+
+def complete(command: Any) -> NoReturn:
+    """Print the words that may come at the cursor, and exit. After an error nothing is printed: it would end up on the user's
+    command line.
 
     command: the Typer command `fbrag`.
     """
-    try:
-        get_completion_inspect_parameters()  # registers the shells
-        sys.modules["rich"] = None  # type: ignore[assignment]  # Typer would load it, if installed, to strip markup from the help
-        command.main([], "fbrag")
-    except SystemExit as stop:  # how Typer ends; with 1 if it cannot parse the instruction or the input
-        return ExitCode.INTERNAL if stop.code else ExitCode.DONE
-    except Exception:  # an error message among the words would end up on the user's command line
-        return ExitCode.INTERNAL
-    return ExitCode.DONE
+    get_completion_inspect_parameters()  # registers the shells
+    sys.modules["rich"] = None  # type: ignore[assignment]  # Typer would load it, at each Tab, to strip markup from the help
+    with suppress(Exception):
+        command.main([], "fbrag")  # exits
+    sys.exit(ExitCode.INTERNAL)
 
 
 def install_script(ctx: Any, parameter: Any, shell: str | None) -> None:
@@ -61,12 +59,3 @@ def usable_models() -> list[str]:
     from fbrag_cli.generation.server.address import LOCAL
 
     return [*model_names(), LOCAL]
-
-
-def method_list(incomplete: str) -> list[str]:
-    """Return the completions of a comma-separated list of methods such as "fb-rag,van", each with the names before the last
-    comma."""
-    from fbrag_cli.methods.registry import names
-
-    before = incomplete.rpartition(",")[0].split(",") if "," in incomplete else []
-    return [",".join([*before, name]) for name in names() if name not in before]

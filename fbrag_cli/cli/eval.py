@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from fbrag_cli.cli.command import command
-from fbrag_cli.cli.completion import method_list
 from fbrag_cli.cli.console import Console
 from fbrag_cli.cli.live import progress_line
 from fbrag_cli.cli.method_options import CHUNK_WORDS, RETRIEVER, ComparedOptions
@@ -39,6 +38,12 @@ _LISTS = "separate several with commas to compare them"
 _LISTED: Any = {"separator": ","}
 
 
+def _listed(incomplete: str) -> list[str]:
+    """Return what Tab offers for a list of methods such as "fb-rag,van"."""
+    begun = incomplete.rpartition(",")[0]
+    return [f"{begun},{name}".lstrip(",") for name in names() if name not in begun.split(",")]
+
+
 class EvalOptions(Options):
     group = "Compare"
 
@@ -48,7 +53,7 @@ class EvalOptions(Options):
     limit: int | None = option(None, "use N rows of each file, drawn by --seed (default: all)", group="Data", minimum=1)
     seed: int = option(0, "random seed for the rows and the samples (default: 0)", group="Data", minimum=0, varies="")
     method: list[str] = option(
-        (DEFAULT,), f"{', '.join(names())}; {_LISTS}", metavar="NAMES", autocompletion=method_list, varies="", **_LISTED
+        (DEFAULT,), f"{', '.join(names())}; {_LISTS}", metavar="NAMES", autocompletion=_listed, varies="", **_LISTED
     )
     preset: list[str] = option(
         (PLAIN,),

@@ -42,7 +42,7 @@ def main() -> None:
     open_streams()
     set_environment()
     if os.environ.get(INSTRUCTION):
-        sys.exit(complete(Commands()))
+        complete(Commands())
     cancellation = Cancellation()
     handle_signals(cancellation)
     code = run(sys.argv[1:], cancellation)

@@ -67,6 +67,13 @@ def test_json_is_an_object_for_each_question_with_what_was_understood(fbrag: Run
     assert done.returncode == 2
 
 
+def test_markdown_has_a_section_for_each_question(fbrag: Run, server: Loopback, works: Path) -> None:
+    done = fbrag("chat", works, "-f", "md", *FAST, *models(server), stdin=f"{BUILT}\n{PAID}\n")
+    first, second = done.stdout.split("\n\n## ")
+    assert first.startswith(f"## {BUILT}\n\nJosiah Goss.[^1-1]")
+    assert second.startswith(f"{PAID}\n\nJosiah Goss.[^2-1]")
+
+
 def test_the_words_with_a_slash(fbrag: Run, server: Loopback, works: Path, tmp_path: Path) -> None:
     lines = ["/source 1", "/more", BUILT, "/source 1", "/svae x", "/help", PAID]
     lines += [f"/save {tmp_path}/said.md", f"/save {tmp_path}/said.html", f"/save {works}", "/quit", BUILT]
