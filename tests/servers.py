@@ -74,6 +74,8 @@ def _process(command: list[str], **pipes: int) -> Iterator[subprocess.Popen[str]
 
 Reply = Callable[["Handler", dict[str, Any]], None]
 
+_HI = [{"content": "Hi"}]
+
 
 class Handler(BaseHTTPRequestHandler):
     """Answers with the next reply of its `Loopback`. Connections are closed after it."""
@@ -90,7 +92,9 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         self.server.asked.append(Asked("POST", self.path, dict(self.headers), body))
-        if self.path != "/v1/chat/completions":
+        if self.path in self.server.routes:
+            self.server.routes[self.path](self, body)
+        elif self.path != "/v1/chat/completions":
             self.send({"error": "no such route"}, 404)
         elif body["messages"][0]["content"] == "Hi":
             self.server.hello(self, body)
@@ -135,8 +139,8 @@ class Asked:
 class Loopback(ThreadingHTTPServer):
     """A server on a port of this machine, on a free one for 0.
 
-    replies: to the next chats; then `default`. hello: to the first question, what it can do. pages: what GET gives. missing: to a
-    GET of another route. over: set at the end, for replies that wait.
+    replies: to the next chats; then `default`. hello: to the first question, what it can do. routes: the replies of further
+    routes. pages: what GET gives. missing: to a GET of another route. over: set at the end, for replies that wait.
     """
 
     daemon_threads = True
@@ -144,7 +148,7 @@ class Loopback(ThreadingHTTPServer):
     def __init__(self, *replies: Reply, hello: Reply | None = None, port: int = 0, host: str = "127.0.0.1") -> None:
         super().__init__((host, port), Handler)
         self.replies, self.default = deque(replies), stream("It", " is", " blue", ".")
-        self.hello = hello or able
+        self.hello, self.routes = hello or able, dict[str, Reply]()
         self.missing: Reply = lambda handler, body: handler.send({"error": {"message": "no such route"}}, 404)
         self.asked: list[Asked] = []
         self.pages: dict[str, Any] = {"/v1/models": {"data": [{"id": "tiny", "object": "model"}]}}
@@ -161,7 +165,7 @@ class Loopback(ThreadingHTTPServer):
     @property
     def chats(self) -> list[Asked]:
         """The chats with text of the user."""
-        return [each for each in self.asked if each.method == "POST" and each.body["messages"][0]["content"] != "Hi"]
+        return [each for each in self.asked if each.body.get("messages", _HI)[0]["content"] != "Hi"]
 
     def __enter__(self) -> Loopback:
         threading.Thread(target=self.serve_forever, args=(0.02,), daemon=True).start()

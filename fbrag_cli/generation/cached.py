@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any, TypeVar, get_args
 
+from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.generation.build import installed
 from fbrag_cli.generation.generator import (
     QUIET,
@@ -144,8 +145,8 @@ class CachedGenerator:
     def render_prompt(self, messages: Sequence[Message]) -> str:
         return self._generator.render_prompt(messages)
 
-    def count_tokens(self, text: str) -> int:
-        return self._generator.count_tokens(text)
+    def count_tokens(self, text: str, cancellation: Cancellation | None = None) -> int:
+        return self._generator.count_tokens(text, cancellation)
 
     @property
     def _generator(self) -> Generator:

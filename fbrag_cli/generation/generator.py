@@ -279,8 +279,9 @@ class Generator(Protocol):
         """Return the model's prompt for `messages`, including its own markers, as `explain --show-prompt` prints it."""
         ...
 
-    def count_tokens(self, text: str) -> int:
-        """Return the number of tokens in `text`, without markers."""
+    def count_tokens(self, text: str, cancellation: Cancellation | None = None) -> int:
+        """Return the number of tokens in `text`, without markers. Raises FbragError `server_failed`, and the error of a requested
+        cancellation."""
         ...
 
 

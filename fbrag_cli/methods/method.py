@@ -170,7 +170,7 @@ class Method(ABC):
         """
         return None
 
-    def truncate_to_window(self, trace: Trace, large: Generator) -> Trace:
+    def truncate_to_window(self, trace: Trace, tools: Tools) -> Trace:
         """Return the trace with a context that fits the large model's window. Most methods select little enough anyway."""
         return trace
 
@@ -184,7 +184,7 @@ class Method(ABC):
         Beyond the papers, it is then asked whether the context supports the answer; if not, the document does not say. This check
         is left out with `allow_unsupported`, and where the context is empty.
         """
-        trace = self.truncate_to_window(trace, tools.answering(self))
+        trace = self.truncate_to_window(trace, tools)
         trace = answered_by(*ask(self, trace, self.messages(trace), tools))
         if self.allow_unsupported or not trace.from_document:
             return replace(judged(trace, None), status="answered")

@@ -301,18 +301,19 @@ class Session:
             if trace.forward:
                 title, model = ("small model", tools.small()) if method.needs_small else ("large model, first", large)
                 yield title, model.render_prompt(trace.forward.messages)
-            yield "large model", large.render_prompt(method.messages(method.truncate_to_window(trace, large)))
+            yield "large model", large.render_prompt(method.messages(method.truncate_to_window(trace, tools)))
             if fallback := method.fallback(trace):
                 method, trace = fallback
                 yield (
                     "large model, if it abstains",
-                    large.render_prompt(method.messages(method.truncate_to_window(trace, large))),
+                    large.render_prompt(method.messages(method.truncate_to_window(trace, tools))),
                 )
 
     def count_tokens(self, text: str, query: Query) -> int:
         """Return the number of tokens of a text for the model that writes the forward samples. Loads that model."""
         with self._tools(query, self.listener) as tools:
-            return (tools.small() if query.method.needs_small else tools.large()).count_tokens(text)
+            model = tools.small() if query.method.needs_small else tools.large()
+            return model.count_tokens(text, tools.cancellation)
 
     def retriever(self, collection: Collection, name: str = DEFAULT_RETRIEVER, listener: Listener | None = None) -> Retriever:
         """Return the retriever over a collection. Raises the errors of `Retrievers.over`, and the error of a requested

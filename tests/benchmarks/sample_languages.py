@@ -57,7 +57,7 @@ class Kept:
     def render_prompt(self, *_: object) -> str:
         return ""
 
-    def count_tokens(self, text: str) -> int:
+    def count_tokens(self, text: str, *_: object) -> int:
         return len(text)
 
 

@@ -16,7 +16,10 @@ from typing import Any
 import pytest
 
 from fbrag_cli.cancellation import Cancellation
+from fbrag_cli.corpus import build_corpus
+from fbrag_cli.documents.document import Content, Document, Extracted
 from fbrag_cli.errors import FbragError
+from fbrag_cli.generation.cached import CachedGenerator
 from fbrag_cli.generation.generator import QUIET, Blend, CallOptions, InputEmbeddings, Message, Sampling
 from fbrag_cli.generation.llama.generator import LlamaGenerator
 from fbrag_cli.generation.reasoning import MOST_SERVER_TOKENS
@@ -24,10 +27,12 @@ from fbrag_cli.generation.server.about import about
 from fbrag_cli.generation.server.address import Address, server_key
 from fbrag_cli.generation.server.client import Endpoint, Timeouts, ask
 from fbrag_cli.generation.server.generator import ServerGenerator, escape_special_tokens
+from fbrag_cli.methods.fb_rag.long_context import LongContext
 from fbrag_cli.methods.prompts import answer_messages, forward_messages
 from tests.conftest import needs
 from tests.generation.parrot_gguf import END, Parrot, saying
 from tests.generation.test_reasoning import REMOVES, THINK
+from tests.methods.scripted import retrieved, tools
 from tests.servers import Handler, Loopback, Reply, half, llama_cpp_server, status, stream, stuck, unable
 
 PASSAGES = ["Anna Brandt put the brass key of the lighthouse under the mat. Then she rowed to the brig Meridian."]
@@ -691,6 +696,54 @@ def test_a_prompt_that_the_server_has_cut_is_a_warning() -> None:
         generator.generate(long, 1, GREEDY)
         (note,) = generator.notes  # type: ignore[attr-defined]
     assert "probably truncated the prompt: it read 1,024 tokens" in note
+
+
+# -- counts of tokens ---------------------------------------------------------------------------------------------------------
+
+_COUNTED = status(200, {"tokens": [1, 2, 3]})
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        *(status(code, "no") for code in (400, 401, 403, 404, 405, 501)),
+        status(302, Location="/login"),
+        status(200, "<html>Log in</html>", "text/html"),
+        status(200, {"error": "Unexpected endpoint or method. (POST /tokenize)"}),
+        status(200, {"tokens": 3}),
+        status(200, {"count": 3}),
+    ],
+)
+def test_a_server_that_does_not_count_is_asked_once_and_counts_are_estimated(reply: Reply) -> None:
+    with Loopback() as server, opened(server.address) as generator:
+        server.routes["/tokenize"] = reply
+        assert [generator.count_tokens("The brig sailed.") for _ in range(3)] == [6, 6, 6]
+        assert [each.path for each in server.asked].count("/tokenize") == 1
+        assert text_of(generator) == "It is blue."
+
+
+def test_a_server_that_fails_to_count_once_counts_the_next_text() -> None:
+    with Loopback() as server, opened(server.address, patience=HASTY) as generator:
+        server.routes["/tokenize"] = status(503)
+        with pytest.raises(FbragError, match="HTTP 503"):
+            generator.count_tokens("The brig sailed.")
+        server.routes["/tokenize"] = _COUNTED
+        assert generator.count_tokens("The brig sailed.") == 3
+
+
+def test_a_count_of_tokens_stops_where_a_method_waits_for_it() -> None:
+    cancellation, method = Cancellation(), LongContext()
+    with Loopback() as server, opened(f"{server.address}#tiny") as generator, ThreadPoolExecutor(1) as pool:
+        generator.info = replace(generator.info, context_tokens=500)
+        server.routes["/tokenize"] = stuck()
+        corpus = build_corpus([Document.of("a", "a", Extracted(Content(PASSAGES[0]), "text/plain"))])
+        given = replace(tools(corpus, large=CachedGenerator(lambda: generator)), cancellation=cancellation)
+        running = pool.submit(method.truncate_to_window, retrieved(method, "Where is the key?", given), given)
+        while not any(each.path == "/tokenize" for each in server.asked):
+            threading.Event().wait(0.01)
+        cancellation.request(Stopped())
+        with pytest.raises(Stopped):
+            running.result(60)
 
 
 # -- the key and the way -----------------------------------------------------------------------------------------------------

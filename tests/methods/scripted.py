@@ -61,7 +61,7 @@ class Scripted:
     def render_prompt(self, messages: Sequence[Message]) -> str:
         return "\n".join(f"<{message.role}>{message.text}" for message in messages)
 
-    def count_tokens(self, text: str) -> int:
+    def count_tokens(self, text: str, cancellation: Cancellation | None = None) -> int:
         return len(text.split())
 
 

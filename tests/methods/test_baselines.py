@@ -273,7 +273,7 @@ def test_where_the_middle_is_cut_the_names_of_files_are_counted() -> None:
     corpus = build_corpus(documents)
     large = Scripted(["nobody"], info=ModelInfo("scripted", None, "0/1", 700))
     method = LongContext(max_tokens=16)
-    trace = method.truncate_to_window(retrieved(method, QUESTION, tools(corpus)), large)
+    trace = method.truncate_to_window(retrieved(method, QUESTION, tools(corpus)), tools(corpus, large=large))
     (text,) = method.passages(trace)
     assert text.startswith("a.md\na0 a1 ")
     assert text.endswith(" c398 c399")

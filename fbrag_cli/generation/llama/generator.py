@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.generation.generator import QUIET, Blend, CallOptions, Generations, InputEmbeddings, Message, ModelInfo, Sampling
 from fbrag_cli.generation.llama.chat_template import ChatTemplate, Markup, Segment
 from fbrag_cli.generation.llama.input_embeddings import check_input_embeddings, takes_input_embeddings
@@ -129,7 +130,9 @@ class LlamaGenerator:
         exponentials = np.exp(request.logits.astype(np.float64) - request.logits.max())
         return np.asarray(exponentials / exponentials.sum(), np.float64)
 
-    def count_tokens(self, text: str) -> int:
+    def count_tokens(self, text: str, cancellation: Cancellation | None = None) -> int:
+        if cancellation:
+            cancellation.raise_if_requested()
         if self._counter is None:
             self._counter = TokenCounter(self._model, self._vocab, self._weights.tokens_of)
         return self._counter.count(text)

@@ -87,8 +87,8 @@ class Endpoint:
             headers={"Accept-Encoding": "identity", "User-Agent": "fbrag"} | ({"Authorization": f"Bearer {key}"} if key else {}),
         )
 
-    def error(self, what: str, hint: str, code: str = "server_failed") -> FbragError:
-        return FbragError(code, f"{self.address.base}: {what}", hint)
+    def error(self, what: str, hint: str, code: str = "server_failed", kind: type[FbragError] = FbragError) -> FbragError:
+        return kind(code, f"{self.address.base}: {what}", hint)
 
     def without_key(self, text: str) -> str:
         """Return a server's message without the key, which it may have repeated."""
@@ -108,7 +108,11 @@ class Took(Enum):
     NOTHING, READING, WRITING, ENDED, ENOUGH = range(5)
 
 
-class RefusedError(FbragError):
+class UnusableError(FbragError):
+    """The reply is not what was requested. The same request would get the same reply."""
+
+
+class RefusedError(UnusableError):
     """The server rejects this form of request. Another form may work."""
 
 
@@ -165,7 +169,7 @@ class ServerRequest:
                     except (_TryAgain, httpx2.TransportError) as error:
                         failed = error
                     except (httpx2.HTTPError, httpx2.InvalidURL, ValueError) as error:
-                        raise self._host.error(_reason(error), _IN_V1) from None
+                        raise self._host.error(_reason(error), _IN_V1, kind=UnusableError) from None
                     await self._wait(attempt, failed)
         if self._begun:
             raise self._broken(f"no token for {self._host.patience.idle:g} s")
@@ -204,14 +208,14 @@ class ServerRequest:
             if 300 <= status < 400:
                 where = self._host.without_key(headers.get("Location", "elsewhere"))
                 what = f"the server redirects to {where}; fbrag sends text only to the server that you name"
-                raise self._host.error(what, "use that URL if you trust it")
+                raise self._host.error(what, "use that URL if you trust it", kind=UnusableError)
             if status != 200:
                 wait = headers.get("Retry-After", "")
                 self._fail(status, _words(await response.aread()), float(wait) if re.fullmatch(r"\d{1,6}", wait) else 0)
             elif headers.get("Content-Type", "").lower().startswith("text/event-stream"):
                 await self._follow(response)
             else:
-                self._deliver(_object(await response.aread()))
+                self._deliver(_object(await response.aread()), 400)
 
     def _fail(self, status: int, words: str, seconds: float = 0) -> None:
         """Raise the error for a status and the server's message."""
@@ -219,12 +223,13 @@ class ServerRequest:
         if _TOO_LONG.search(words):
             longer = "give the server a longer context (Ollama: OLLAMA_CONTEXT_LENGTH)"
             hint = f"lower --select, or {longer}"
-            raise self._host.error(f"the prompt is too long: {what}", hint, "prompt_too_long")
+            raise self._host.error(f"the prompt is too long: {what}", hint, "prompt_too_long", UnusableError)
         if status == 429 or (status >= 500 and status != 501):
             raise _TryAgain(what, seconds)
         if status in (401, 403):
-            raise self._host.error(what, "put the server's API key in a file (--key-file) or in FBRAG_KEY")
-        raise RefusedError("server_failed", f"{self._host.address.base}: {what}", _IN_V1)
+            hint = "put the server's API key in a file (--key-file) or in FBRAG_KEY"
+            raise self._host.error(what, hint, kind=UnusableError)
+        raise self._host.error(what, _IN_V1, kind=RefusedError)
 
     async def _follow(self, response: httpx2.Response) -> None:
         """Deliver the events of a stream. A stream that ends before its samples is a failure."""
@@ -232,7 +237,7 @@ class ServerRequest:
         async for event in httpx2.EventSource(response):  # limits the size of an event
             if event.data.strip() == "[DONE]":
                 break
-            if event.data and (took := self._deliver(_object(event.data))) is Took.ENOUGH:
+            if event.data and (took := self._deliver(_object(event.data), 500)) is Took.ENOUGH:
                 return
         if took is Took.ENDED:
             return
@@ -242,15 +247,14 @@ class ServerRequest:
             self._body.pop("stream_options", None)
         raise _TryAgain("the connection was closed" if self._begun else "an empty reply")
 
-    def _deliver(self, item: Json) -> Took:
+    def _deliver(self, item: Json, unnamed: int) -> Took:
+        """Deliver an event or a complete reply. unnamed: status of an error that has none."""
         if "error" in item and not item.get("choices"):
             words, error = _words_of(item), item["error"]
             status = error.get("code") if isinstance(error, dict) else None
-            status = status if isinstance(status, int) and 400 <= status < 600 else 500
+            status = status if isinstance(status, int) and 400 <= status < 600 else unnamed
             if self._begun:
                 raise self._broken(f"HTTP {status}{self._host.without_key(words)}")
-            if self._body is None:  # LM Studio's reply, with status 200, for an unknown route
-                raise RefusedError("server_failed", f"{self._host.address.base}{words}", _IN_V1)
             self._fail(status, words)
         took = self._take(item)
         self._begun = self._begun or took in (Took.WRITING, Took.ENDED)

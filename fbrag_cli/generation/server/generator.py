@@ -23,7 +23,7 @@ from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.generator import QUIET, CallOptions, ChoiceProbabilities, Generations, Message, ModelInfo, Sampling
 from fbrag_cli.generation.reasoning import COMMON_TAGS, MOST_SERVER_TOKENS, ReasoningParser, ReasoningTags, check_answered
 from fbrag_cli.generation.server.about import ServerInfo, with_program
-from fbrag_cli.generation.server.client import Endpoint, Json, RefusedError, ask, run, said
+from fbrag_cli.generation.server.client import Endpoint, Json, RefusedError, UnusableError, ask, run, said
 from fbrag_cli.generation.server.drawing import SampleStream, StreamedSample
 
 # In addition to OpenAI's parameters: sample like `LlamaGenerator`, whatever the server's own settings are, and do not reason.
@@ -127,14 +127,17 @@ class ServerGenerator:
         first = now if done.first_text is None else done.first_text
         return Generations(drawn, n_prompt, min(done.cached_tokens or 0, n_prompt), first - done.started, now - first)
 
-    def count_tokens(self, text: str) -> int:
-        """Return the number of tokens if the server counts them (llama.cpp, vLLM), else a high estimate."""
+    def count_tokens(self, text: str, cancellation: Cancellation | None = None) -> int:
+        """Return the number of tokens if the server counts them (llama.cpp, vLLM), else a high estimate.
+
+        A server that replies with something else is not asked again. Raises FbragError if it does not reply.
+        """
         if self._counts:
             asked = {"content": text, "add_special": False} if self._about.is_llama_cpp else {"prompt": text}
             try:
-                reply = ask(self._host, f"{self._host.address.root}/tokenize", {"model": self._about.model, **asked})
-                return len(reply["tokens"])
-            except (FbragError, KeyError, TypeError):
+                url = f"{self._host.address.root}/tokenize"
+                return len(ask(self._host, url, {"model": self._about.model, **asked}, cancellation)["tokens"])
+            except (UnusableError, KeyError, TypeError):
                 self._counts = False
         return _most_tokens(text)
 

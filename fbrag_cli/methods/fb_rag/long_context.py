@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import groupby
 from typing import Any, ClassVar
 
@@ -45,17 +46,18 @@ class LongContext(ChunkMethod):
         parts = ([*passages] for _, passages in by_document)
         return [BETWEEN.join(_heading(each[0]) + "".join(passage.text for passage in each) for each in parts)]
 
-    def truncate_to_window(self, trace: Trace, large: Generator) -> Trace:
+    def truncate_to_window(self, trace: Trace, tools: Tools) -> Trace:
         """Cut the middle of what exceeds the model's window. Raises FbragError prompt_too_long if no room is left at all."""
-        window = large.info.context_tokens
+        large = tools.answering(self)
+        window, count_tokens = large.info.context_tokens, partial(large.count_tokens, cancellation=tools.cancellation)
         if window is None:
             return trace
         text = self.passages(trace)[0]
-        room = window - self.max_tokens - max(map(large.count_tokens, self._asked(trace, large))) - _SPARE
+        room = window - self.max_tokens - max(map(count_tokens, self._asked(trace, large))) - _SPARE
         if room < 1:
             what = f"{large.info.name} has a window of {window} tokens, which the question alone fills"
             raise FbragError("prompt_too_long", what, "lower --max-tokens, or take a model with a longer window")
-        head, tail = cut_middle(text, room, large.count_tokens)
+        head, tail = cut_middle(text, room, count_tokens)
         if head + tail >= len(text):
             return trace
         trace = trace.reading(_without_middle(trace.context, head, len(text) - tail))
