@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from fbrag_cli.errors import FbragError
 
@@ -32,6 +32,10 @@ class Collection:
     warnings: tuple[str, ...] = ()
     cached: tuple[str, ...] = ()
     seconds: float = 0.0
+
+
+#: What a model of a question does: the small one samples, the large one answers.
+Role = Literal["small", "large"]
 
 
 class ModelNames(NamedTuple):

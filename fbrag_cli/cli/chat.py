@@ -94,8 +94,9 @@ def chat(console: Console, options: ChatCommand) -> int:
     ):
         talk = Talk(session, options, console, line)
         if sys.stdin.isatty() and sys.stderr.isatty():
-            with _loading(session, talk):
-                _converse(talk, console)
+            with suppress(FbragError):  # reported by the question that needs the model
+                session.load_ahead(models=talk.conversation.models)
+            _converse(talk, console)
             return ExitCode.DONE
         while not talk.ended and (text := _piped()) is not None:
             _follow(talk, text, console)
@@ -189,19 +190,6 @@ def _completed(line: str, number: int) -> str | None:
     if space and word == "/save":
         found = [f"{word} {each}" for each in sorted(glob(escape(os.path.expanduser(path)) + "*"))]
     return found[number] if number < len(found) else None
-
-
-@contextmanager
-def _loading(session: Session, talk: Talk) -> Iterator[None]:
-    """Load the models while the first question is typed. What fails is reported by the question that needs them."""
-    stop = Cancellation()
-    try:
-        for name in dict.fromkeys(session.names(talk.conversation.models)):
-            with suppress(FbragError):
-                session.pool.begin(name, Listener(cancellation=stop))
-        yield
-    finally:
-        stop.request(KeyboardInterrupt())
 
 
 class Talk:

@@ -20,7 +20,7 @@ from fbrag_cli.corpus import Corpus, texts_for
 from fbrag_cli.generation.generator import CallOptions, Generation, Generations, Generator, Message, Sampling, Scorer
 from fbrag_cli.methods.prompts import answer_messages, support_messages
 from fbrag_cli.progress import Event, Progress, Stopwatch, stage
-from fbrag_cli.query import Query
+from fbrag_cli.query import Query, Role
 from fbrag_cli.retrieval import Retriever
 from fbrag_cli.settings import knob, settings_of
 from fbrag_cli.text.printable import plural
@@ -43,7 +43,6 @@ _ONE_AGREES = 0.01  # without a check and a probability an answer is unsure that
 _SHORT = 4  # terms of a short answer, which a sample has to hold whole; of a longer one half
 
 
-Role = Literal["small", "large"]
 Part = TypeVar("Part")
 
 #: Loads a scorer, a GGUF file, where and how the session loads its models. The session closes it.

@@ -215,8 +215,7 @@ class Desk:
         """What fails is said to the client that asks first."""
         listener = Listener(cancellation=self._ended)
         try:
-            for name in dict.fromkeys(self.session.names()):
-                self.session.pool.begin(name, listener)
+            self.session.load_ahead(listener)
             self.library.collection((), listener, self.default_method.chunk_words)
         except FbragError:
             pass

@@ -117,9 +117,9 @@ class Conversation:
         if self.plain or not before or stands_alone(typed, self.collection.corpus.languages):
             return typed
         listener = listener or self.session.listener
-        self.session.models.find([self.session.names(self.models)[0]], listener=listener)
+        self.session.models.find([self.session.names(self.models)[0]], listener)
         with stage("understand", listener.progress), Lease(listener) as lease:
-            small = self.session.model(self.session.names(self.models)[0], lease=lease)
+            small = self.session.model("small", self.models, lease=lease)
             sampling = Sampling(_MOST_TOKENS, temperature=0)
             written = small.generate(
                 rewrite_messages(before, typed), 1, sampling, CallOptions(cancellation=listener.cancellation)

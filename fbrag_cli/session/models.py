@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.errors import FbragError
@@ -17,8 +17,9 @@ from fbrag_cli.generation.server.address import Address, is_local, is_server, se
 from fbrag_cli.models.catalog import load_catalog
 from fbrag_cli.models.store import ModelFile, locate, resolve
 from fbrag_cli.progress import Event, Listener
+from fbrag_cli.query import Role
 from fbrag_cli.session.placement import devices_asked, gpus_here, loading, placement
-from fbrag_cli.session.pool import Lease, Pool
+from fbrag_cli.session.pool import Lease, Make, Pool
 from fbrag_cli.session.settings import ModelSettings
 from fbrag_cli.storage.files import sha256_of
 from fbrag_cli.storage.paths import models_dir
@@ -83,7 +84,6 @@ class Models:
         self.settings, self.listener, self.fetch = settings, listener or Listener(), fetch
         self._files: dict[str, ModelFile] = {}
         self._fetching = threading.Lock()
-        self._answering: set[str | Path] = set()  # servers and files of large models, which the settings place
         self._digests: Pool[Path, str] = Pool()
         self._servers: Pool[str, Server] = Pool()
 
@@ -108,19 +108,16 @@ class Models:
             elif name not in self._files and not load_catalog().find(name):
                 resolve(name, models_dir(), load_catalog())
 
-    def find(self, names: Sequence[str], *, large: Sequence[str] = (), listener: Listener | None = None) -> None:
+    def find(self, names: Sequence[str], listener: Listener | None = None) -> None:
         """Find models. Missing ones are downloaded together; instead of the default pair, the user may be offered another.
 
-        large: names of the models that will answer. Raises the errors of `check`, `offer`, `fetch` and `local.look`; before any
-        download, llama_unavailable.
+        Raises the errors of `check`, `offer`, `fetch` and `local.look`; before any download, llama_unavailable.
         """
         listener, names = listener or self.listener, list(dict.fromkeys(names))  # one model may have both roles
         for each in filter(is_local, names):
             self.server(each, listener)
-        if pair := self._offered(names, listener):
-            names, large = pair, pair[1:] if large else ()
+        names = self._offered(names, listener) or names
         self._add([name for name in names if not is_server(name)], listener)
-        self._answering.update(name if is_server(name) else self.file(name).path for name in large)
 
     def file(self, name: str, listener: Listener | None = None) -> ModelFile:
         """Return the file of a model; on the first call, find it, and download it if needed. Raises the same errors as `find`."""
@@ -128,11 +125,7 @@ class Models:
             self._add([name], listener or self.listener)
         return self._files[name]
 
-    def answers(self, model: str | Path) -> bool:
-        """Return whether a file or a server was found as a model that answers."""
-        return model in self._answering
-
-    def identity(self, name: str, listener: Listener | None = None) -> list[object]:
+    def identity(self, name: str, role: Role = "large", listener: Listener | None = None) -> list[object]:
         """Return what a model's replies depend on besides the prompt, for a cache key: first its name and an identifier of its
         file that is the same on other machines. The model is not loaded; a server is sent no text.
 
@@ -142,7 +135,7 @@ class Models:
             server = self.server(name, listener)
             return [server.host.address.base, server.about.model, server.about.identity]
         file = self.file(name, listener)
-        asked = devices_asked(placement(self.settings, large=self.answers(file.path)), gpus_here(True))
+        asked = devices_asked(placement(self.settings, role), gpus_here(True))
         state = None if file.sha256 else file.state
         return [name, file.identity, state, asked, self.settings.gpu == "require", self.settings.ctx]
 
@@ -211,8 +204,17 @@ class Models:
         self._files.update((name, resolve(name, models_dir(), load_catalog())) for name in new)
 
 
+class _Loaded(NamedTuple):
+    """What tells one loaded model from another. placement: None for a server."""
+
+    model: Path | str
+    adapter: Path | None = None
+    placement: Placement | None = None
+
+
 class ModelPool:
-    """Generators and trained components, each loaded once and shared by threads.
+    """Generators and trained components, each loaded once and shared by threads. One file is loaded twice only with an adapter,
+    and if the settings place the small and the large model differently.
 
     models: finds their files and servers. verbose: whether llama.cpp's log goes to stderr.
     """
@@ -220,9 +222,9 @@ class ModelPool:
     def __init__(self, models: Models, *, verbose: bool = False) -> None:
         self.models, self._listener = models, models.listener
         self._verbose, self._at_once = verbose, 1
-        self._generators: Pool[tuple[Path | str, Path | None], Any] = Pool(stage="load")
+        self._generators: Pool[_Loaded, Any] = Pool(stage="load")
         self._parts: Pool[tuple[str, object], Any] = Pool()
-        self._reported: set[tuple[Path | str, Path | None]] = set()  # models whose problems were reported
+        self._reported: set[str] = set()  # problems of models
 
     def run_at_once(self, n: int) -> None:
         """Let each model run the calls of up to `n` threads in shared batches; fewer if memory is short."""
@@ -230,56 +232,49 @@ class ModelPool:
         for _, generator in self._loaded():
             generator.at_once = n
 
-    def load(self, name: str, adapter: Path | None = None, lease: Lease | None = None) -> Generator:
+    def load(self, name: str, role: Role = "large", adapter: Path | None = None, lease: Lease | None = None) -> Generator:
         """Return a model, which the first call loads. A server is asked for its capabilities, and the user is told where the text
         goes.
 
-        adapter: LoRA to add; the model without it is a separate one. lease: holds the model, and its listener receives the
-        loading progress; None: held until `close`. Raises the errors of `Models.find`, `LlamaGenerator` and `ServerGenerator`;
-        FbragError `usage` for an adapter with a server; `offline` if no text may leave this machine and a server forwards it.
+        role: by which the settings place a file. adapter: LoRA to add; the model without it is a separate one. lease: holds the
+        model, and its listener receives the loading progress; None: held until `close`. Raises the errors of `Models.find`,
+        `LlamaGenerator` and `ServerGenerator`; FbragError `usage` for an adapter with a server; `offline` if no text may leave
+        this machine and a server forwards it.
         """
         lease = lease or Lease(self._listener)
         listener = lease.listener
+        make: Make[Any] = partial(self._load, name, role, adapter, listener)
         if is_server(name):
             if adapter:
                 raise FbragError("usage", f"{name} is a server, and cannot use an adapter", "use a model file")
-            key: tuple[Path | str, Path | None] = name, None
-            generator: Generator = self._generators.get(key, lambda _: self._ask_server(name, listener), lease)
+            key, make = _Loaded(name), lambda _: self._ask_server(name, listener)
         else:
-            file = self.models.file(name, listener)
-            key = file.path, adapter
-            generator = self._generators.get(key, partial(self._load, file, adapter, listener), lease)
-        if key not in self._reported:
-            self._reported.add(key)
-            for problem in self._problems(name, generator):
+            key = self._key(name, role, adapter, listener)
+        generator: Generator = self._generators.get(key, make, lease)
+        for problem in _problems(generator, key.placement) if key.placement or role == "large" else ():
+            if problem not in self._reported:
+                self._reported.add(problem)
                 listener.progress(Event("load", "warning", text=problem))
         return generator
 
-    def begin(self, name: str, listener: Listener | None = None) -> None:
+    def begin(self, name: str, role: Role, listener: Listener | None = None) -> None:
         """Start to load a model in a thread, unless it is loaded. `close` stops it."""
         if not is_server(name):
             listener = listener or self._listener
-            file, stop = self.models.file(name, listener), Cancellation(all_of=(listener.cancellation,))
-            self._generators.begin((file.path, None), partial(self._load, file, None, replace(listener, cancellation=stop)), stop)
+            key, stop = self._key(name, role, None, listener), Cancellation(all_of=(listener.cancellation,))
+            self._generators.begin(key, partial(self._load, name, role, None, replace(listener, cancellation=stop)), stop)
 
-    def open(self, file: ModelFile, listener: Listener | None = None) -> LlamaGenerator:
-        """Load a file, even if it is already loaded. The caller closes it. listener: can stop the loading."""
+    def open(self, name: str, role: Role, listener: Listener | None = None) -> LlamaGenerator:
+        """Load a model of this machine, even if it is already loaded. The caller closes it. listener: can stop the loading."""
         from fbrag_cli.generation.llama.generator import LlamaGenerator
 
-        settings, cancellation = self.models.settings, (listener or self._listener).cancellation
-        how = loading(settings, cancellation, large=self.models.answers(file.path), verbose=self._verbose)
+        file, settings, cancellation = (
+            self.models.file(name, listener),
+            self.models.settings,
+            (listener or self._listener).cancellation,
+        )
+        how = loading(settings, role, cancellation, verbose=self._verbose)
         return LlamaGenerator(file.path, replace(how, name=file.name, sha256=file.sha256), max_context=settings.ctx)
-
-    def loaders(self) -> dict[str, Callable[[], LlamaGenerator]]:
-        """Return, by name for each model of the default pair, a function that loads another copy. Raises FbragError `usage` for a
-        server."""
-        pair = self.models.default_pair
-        if servers := list(filter(is_server, pair)):
-            what = f"{servers[0]} is a server; only models on this machine can be measured"
-            raise FbragError("usage", what, "use a model file")
-        self.models.find(pair, large=pair[1:])
-        files = map(self.models.file, self.models.default_pair)
-        return {file.name: partial(self.open, file) for file in files}
 
     def part(self, folder: str, load: Callable[[Path, Callable[[Path], Scorer]], Part], lease: Lease | None = None) -> Part:
         """Return the trained component that `load` makes of a folder. Raises the errors of `load`.
@@ -291,7 +286,7 @@ class ModelPool:
         def make(owned: ExitStack) -> Part:
             from fbrag_cli.generation.llama.encoder import LlamaScorer
 
-            how = loading(self.models.settings, self._listener.cancellation, large=False, verbose=self._verbose)
+            how = loading(self.models.settings, "small", self._listener.cancellation, verbose=self._verbose)
             return load(Path(folder), lambda path: owned.enter_context(LlamaScorer(path, how)))
 
         part: Part = self._parts.get((folder, load), make, lease or Lease(self._listener))
@@ -299,7 +294,7 @@ class ModelPool:
 
     def sizes(self) -> dict[str, int]:
         """Return the size in bytes of each loaded model's file, by name."""
-        return {generator.info.name: path.stat().st_size for path, generator in self._loaded()}
+        return {generator.info.name: generator.path.stat().st_size for _, generator in self._loaded()}
 
     @property
     def device(self) -> str:
@@ -317,13 +312,13 @@ class ModelPool:
 
     def _devices(self) -> list[str]:
         known = self.models.servers
-        servers = dict.fromkeys(known[name].described for name, _ in self._generators.values() if name in known)
+        servers = dict.fromkeys(known[name].described for name, *_ in self._generators.values() if name in known)
         own = list(self._gpus()) or ["CPU"] if self._loaded() else []
         return [*own, *servers]
 
     def _gpus(self) -> Iterator[str]:
         """Yield the GPUs that the loaded models may use."""
-        placements = [self._placement(path) for path, _ in self._loaded()]
+        placements = [where for where, _ in self._loaded()]
         yield from (gpu.description for gpu in gpus_here(True) if any(each.may_use(gpu) for each in placements))
 
     def evict_idle(self, seconds: float) -> None:
@@ -336,8 +331,11 @@ class ModelPool:
         self._generators.close()
         self._parts.close()
 
-    def _load(self, file: ModelFile, adapter: Path | None, listener: Listener, owned: ExitStack) -> LlamaGenerator:
-        generator = self.open(file, listener)
+    def _key(self, name: str, role: Role, adapter: Path | None, listener: Listener) -> _Loaded:
+        return _Loaded(self.models.file(name, listener).path.resolve(), adapter, placement(self.models.settings, role))
+
+    def _load(self, name: str, role: Role, adapter: Path | None, listener: Listener, owned: ExitStack) -> LlamaGenerator:
+        generator = self.open(name, role, listener)
         owned.callback(generator.close)
         if adapter:
             generator.add_adapter(adapter)
@@ -359,29 +357,36 @@ class ModelPool:
         settings = self.models.settings
         return ServerGenerator(server.host, server.about, max_context=settings.ctx, cancellation=listener.cancellation)
 
-    def _problems(self, name: str, generator: Any) -> Sequence[str]:
-        """Return warnings about a loaded model."""
-        if is_server(name):
-            return generator.problems if self.models.answers(name) else ()
-        from fbrag_cli.generation.llama.machine import gpus
+    def _loaded(self) -> list[tuple[Placement, LlamaGenerator]]:
+        """Return the loaded models of this machine with their placements."""
+        return [(key.placement, generator) for key, generator in self._generators.values().items() if key.placement]
 
-        problems, asked, (on_gpu, layers) = list(generator.problems), self._placement(generator.path), _layers(generator)
-        if asked.gpu_layers is None and on_gpu < layers and any(map(asked.may_use, gpus())):
-            problems.insert(0, f"{on_gpu} of {layers} layers fit on the GPU; the rest run on the CPU")
-        return [f"{generator.info.name}: {each}" for each in problems]
 
-    def _loaded(self) -> list[tuple[Path, LlamaGenerator]]:
-        """Return the loaded models with their files. A model with an adapter is a separate one."""
-        return [(path, generator) for (path, _), generator in self._generators.values().items() if isinstance(path, Path)]
+def _problems(generator: Any, asked: Placement | None) -> Sequence[str]:
+    """Return warnings about a loaded model. asked: its placement, None for a server."""
+    if asked is None:
+        problems: tuple[str, ...] = generator.problems
+        return problems
+    from fbrag_cli.generation.llama.machine import gpus
 
-    def _placement(self, path: Path) -> Placement:
-        return placement(self.models.settings, large=self.models.answers(path))
+    found, (on_gpu, layers) = list(generator.problems), _layers(generator)
+    if asked.gpu_layers is None and on_gpu < layers and any(map(asked.may_use, gpus())):
+        found.insert(0, f"{on_gpu} of {layers} layers fit on the GPU; the rest run on the CPU")
+    return [f"{generator.info.name}: {problem}" for problem in found]
 
 
 def _layers(generator: LlamaGenerator) -> tuple[int, int]:
     """Return the number of a model's layers on the GPU, and of all its layers."""
     on_gpu, _, layers = (generator.info.gpu_layers or "0/0").partition("/")
     return int(on_gpu), int(layers)
+
+
+def is_one_model(name: str, other: str) -> bool:
+    """Return whether two names are of one model: of one file, or the same name."""
+    if name == other or is_server(name) or is_server(other):
+        return name == other
+    paths = [path for each in (name, other) if (path := locate(each, models_dir(), load_catalog()))]
+    return len(paths) == 2 and os.path.samefile(*paths)
 
 
 def _check_llama() -> None:

@@ -12,6 +12,7 @@ from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.placement import ON_THE_CPU, Device, Placement
 from fbrag_cli.generation.server.address import is_elsewhere, is_server
 from fbrag_cli.progress import Event, Progress
+from fbrag_cli.query import Role
 from fbrag_cli.session.settings import ModelSettings
 
 if TYPE_CHECKING:
@@ -81,20 +82,20 @@ def _check_devices(settings: ModelSettings, found: Sequence[str]) -> None:
         raise FbragError("usage", what, "give one number per GPU, such as 3,1")
 
 
-def placement(settings: ModelSettings, *, large: bool) -> Placement:
-    """Return the GPUs and layers for the large model, or for any other model."""
+def placement(settings: ModelSettings, role: Role) -> Placement:
+    """Return the GPUs and layers for a model. Any other model than the large one has those of the small one."""
     if settings.gpu == "off":
         return ON_THE_CPU
-    if not large:
+    if role == "small":
         return Placement(None, _names(settings.device) or None)
     return Placement(_layers(settings.gpu_layers), _names(settings.device) or None, _shares(settings.tensor_split))
 
 
-def loading(settings: ModelSettings, cancellation: Cancellation, *, large: bool, verbose: bool) -> Loading:
-    """Return how to load the large model, or any other model."""
+def loading(settings: ModelSettings, role: Role, cancellation: Cancellation, *, verbose: bool) -> Loading:
+    """Return how to load a model, placed as in `placement`."""
     from fbrag_cli.generation.llama.weights import Loading
 
-    where = placement(settings, large=large)
+    where = placement(settings, role)
     return Loading(placement=where, threads=settings.threads, cancellation=cancellation, verbose=verbose)
 
 

@@ -103,7 +103,7 @@ class Retrievers:
         from fbrag_cli.retrieval.dense import prefixes_of
 
         _check_file(name)
-        how = loading(self._settings, listener.cancellation, large=False, verbose=self._verbose)
+        how = loading(self._settings, "small", listener.cancellation, verbose=self._verbose)
         embedder = owned.enter_context(LlamaEmbedder(Path(on_disk(name)), how, prefixes=prefixes_of))
         for problem in embedder.problems:
             listener.progress(Event("load", "warning", text=problem))

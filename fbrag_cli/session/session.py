@@ -10,7 +10,7 @@ from functools import cached_property, partial
 from itertools import zip_longest
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Literal
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, get_args
 
 from fbrag_cli.generation.cached import CachePolicy
 from fbrag_cli.generation.process import set_environment
@@ -19,8 +19,8 @@ from fbrag_cli.methods.method import Method, Tools
 from fbrag_cli.methods.registry import DEFAULT as FB_RAG
 from fbrag_cli.methods.registry import choose_method, find_method
 from fbrag_cli.progress import Event, Listener, stage
-from fbrag_cli.query import DEFAULT_MODELS, DEFAULT_RETRIEVER, ModelNames, Query, checked_question
-from fbrag_cli.session.models import Fetch, ModelPool, Models
+from fbrag_cli.query import DEFAULT_MODELS, DEFAULT_RETRIEVER, ModelNames, Query, Role, checked_question
+from fbrag_cli.session.models import Fetch, ModelPool, Models, is_one_model
 from fbrag_cli.session.placement import check_gpu
 from fbrag_cli.session.pool import Lease
 from fbrag_cli.session.retrievers import Retrievers
@@ -61,7 +61,7 @@ class Session:
         set_environment()
         self.models, self.pool, self.retrievers, self.cache = pool.models, pool, retrievers, cache
         self.listener, self._reuse = listener or Listener(), reuse or CachePolicy()
-        self._replies: dict[tuple[str, Path | None], Replies] = {}  # by name of the model, and adapter
+        self._replies: dict[tuple[str, Role, Path | None], Replies] = {}  # by name and role of the model, and adapter
         self._thinking: dict[str, str] = {}  # models whose reasoning was reported -> the warning
 
     @classmethod
@@ -185,9 +185,10 @@ class Session:
         return replace(collection, seconds=watch.seconds)
 
     def names(self, models: ModelNames = DEFAULT_MODELS) -> tuple[str, str]:
-        """Return the names of the small and the large model."""
+        """Return the names of the small and the large model. If both are of one file, each is the large model's."""
         small, large = self.models.default_pair
-        return models.small or small, models.large or large
+        small, large = models.small or small, models.large or large
+        return large if is_one_model(small, large) else small, large
 
     def check(
         self,
@@ -218,8 +219,7 @@ class Session:
     ) -> None:
         """Find the models that a method needs, and download missing ones. Raises the errors of `check` before any download."""
         self.check(method, models, retriever, answering=answering)
-        answers = [self.names(models)[1]] if answering or method.needs_large else []
-        self.models.find(self._asked(method, models, answering=answering), large=answers, listener=listener)
+        self.models.find(self._asked(method, models, answering=answering), listener)
 
     def resolved(self, query: Query) -> Query:
         """Return the query with the names of its models filled in, and its method adapted to these models."""
@@ -240,8 +240,9 @@ class Session:
 
     def name_servers(self, method: Method, models: ModelNames = DEFAULT_MODELS) -> None:
         """Report where document text goes, for servers that other processes will use. No text is sent."""
-        for name in filter(is_server, self.names(models)[0 if method.needs_small else 1 :]):
-            self.pool.load(name)
+        for role in get_args(Role)[0 if method.needs_small else 1 :]:
+            if is_server(name := self.names(models)[role == "large"]):
+                self.pool.load(name, role)
 
     def run_at_once(self, n: int) -> None:
         """Let the models run the calls of up to `n` threads in shared batches; fewer if memory is short."""
@@ -336,18 +337,29 @@ class Session:
 
     # -- models ----------------------------------------------------------------------------------------------------------
 
-    def model(self, name: str, adapter: Path | None = None, lease: Lease | None = None) -> CachedGenerator:
+    def model(
+        self, role: Role, models: ModelNames = DEFAULT_MODELS, adapter: Path | None = None, lease: Lease | None = None
+    ) -> CachedGenerator:
         """Return a model. Its replies come from the cache if possible; otherwise it is loaded.
 
-        adapter: LoRA to add. lease: holds the model once it is loaded; None: held until `close`.
+        A model that is both the small and the large one is placed as the large one. adapter: LoRA to add. lease: holds the model
+        once it is loaded; None: held until `close`.
         """
         from fbrag_cli.generation.cached import CachedGenerator, Replies
 
-        lease = lease or Lease(self.listener)
-        if (replies := self._replies.get((name, adapter))) is None:
-            identity = [*self.models.identity(name, lease.listener), *([sha256_of(adapter)] if adapter else [])]
-            replies = self._replies.setdefault((name, adapter), Replies(self.cache, identity, self._reuse))
-        return CachedGenerator(partial(self.pool.load, name, adapter, lease), replies)
+        lease, (small, large) = lease or Lease(self.listener), self.names(models)
+        name, role = (large, "large") if role == "large" or small == large else (small, role)
+        if (replies := self._replies.get((name, role, adapter))) is None:
+            identity = [*self.models.identity(name, role, lease.listener), *([sha256_of(adapter)] if adapter else [])]
+            replies = self._replies.setdefault((name, role, adapter), Replies(self.cache, identity, self._reuse))
+        return CachedGenerator(partial(self.pool.load, name, role, adapter, lease), replies)
+
+    def load_ahead(self, listener: Listener | None = None, models: ModelNames = DEFAULT_MODELS) -> None:
+        """Start to load both models in threads, unless they are loaded. Raises the errors of `Models.find`."""
+        small, large = self.names(models)
+        if small != large:
+            self.pool.begin(small, "small", listener)
+        self.pool.begin(large, "large", listener)
 
     @contextmanager
     def _tools(self, query: Query, listener: Listener, *, ahead: bool = False) -> Iterator[Tools]:
@@ -355,7 +367,7 @@ class Session:
 
         ahead: whether to load the large model ahead, once the small one is loaded.
         """
-        (small, large), running = self.names(query.models), ""
+        running = ""
 
         def report(event: Event) -> None:
             nonlocal running
@@ -369,7 +381,7 @@ class Session:
                 if running:  # the stage that waited for the model
                     listener.progress(Event(running, "start"))
                 if ahead and query.method.needs_small:
-                    self.pool.begin(large, listener)
+                    self.pool.begin(self.names(query.models)[1], "large", listener)
 
         with Lease(replace(listener, progress=report_loading)) as lease:
             yield Tools(
@@ -377,9 +389,9 @@ class Session:
                 retriever=self.retrievers.over(query.collection, query.retriever, lease),
                 progress=report,
                 cancellation=listener.cancellation,
-                model=lambda role, adapter=None: self.model(small if role == "small" else large, adapter, lease),
+                model=lambda role, adapter=None: self.model(role, query.models, adapter, lease),
                 part=partial(self.pool.part, lease=lease),
-                digest=lambda: self.models.digest(large, lease),
+                digest=lambda: self.models.digest(self.names(query.models)[1], lease),
                 load_seconds=lambda: lease.seconds,
             )
 

@@ -23,7 +23,7 @@ from fbrag_cli.methods.fb_rag.fb_rag import FBRag
 from fbrag_cli.methods.fb_rag.long_context import LongContext
 from fbrag_cli.methods.fb_rag.order_preserving import OrderPreserving
 from fbrag_cli.methods.fb_rag.vanilla import Vanilla
-from fbrag_cli.query import Collection
+from fbrag_cli.query import Collection, Role
 from fbrag_cli.session.models import ModelPool, Models
 from fbrag_cli.session.retrievers import Retrievers
 from fbrag_cli.session.session import Session
@@ -58,7 +58,7 @@ class _Pool(ModelPool):
         super().__init__(_Models(ModelSettings(small="small", large="large")))
         self._scripted = models
 
-    def load(self, name: str, adapter: Path | None = None, lease: Any = None) -> Any:
+    def load(self, name: str, role: Role, adapter: Path | None = None, lease: Any = None) -> Any:
         return self._scripted[name]
 
 
@@ -68,7 +68,7 @@ class _Models(Models):
     def file(self, name: str, listener: Any = None) -> Any:
         return _File(name, Path(name))
 
-    def find(self, names: Sequence[str], *, large: Sequence[str] = (), listener: Any = None) -> None:
+    def find(self, names: Sequence[str], listener: Any = None) -> None:
         """All are there."""
 
     def check(self, names: Sequence[str]) -> None:

@@ -19,9 +19,9 @@ from fbrag_cli.generation.generator import (
     ModelInfo,
     Sampling,
 )
-from fbrag_cli.methods.method import Method, Role, Tools
+from fbrag_cli.methods.method import Method, Tools
 from fbrag_cli.progress import silent
-from fbrag_cli.query import Collection, Query
+from fbrag_cli.query import Collection, Query, Role
 from fbrag_cli.retrieval.bm25 import BM25
 from fbrag_cli.trace import Trace
 

@@ -21,7 +21,7 @@ from fbrag_cli.indexing.collect import collect_text
 from fbrag_cli.methods.fb_rag.fb_rag import FBRag
 from fbrag_cli.methods.fb_rag.vanilla import Vanilla
 from fbrag_cli.progress import Event, Listener
-from fbrag_cli.query import Collection, ModelNames, Query
+from fbrag_cli.query import Collection, ModelNames, Query, Role
 from fbrag_cli.session.models import ModelPool
 from fbrag_cli.session.retrievers import Retrievers
 from fbrag_cli.session.session import Session
@@ -96,10 +96,10 @@ def test_a_cached_answer_does_not_wait_for_a_model_that_loads(
     first = session.ask(Query("Where was the Garefowl built?", collection, ALONE))
     load = ModelPool.open
 
-    def slowly(self: ModelPool, file: Any, listener: Listener | None = None) -> Any:
-        if file.path == other:
+    def slowly(self: ModelPool, name: str, role: Role, listener: Listener | None = None) -> Any:
+        if name == str(other):
             held.wait()
-        return load(self, file, listener)
+        return load(self, name, role, listener)
 
     def fetch(names: Sequence[str], store: Path) -> None:
         fetching.wait()

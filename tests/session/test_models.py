@@ -36,7 +36,7 @@ def test_a_model_without_its_adapter_is_not_taken_for_the_one_with_it(tiny: Path
     models = ModelPool(Models(ModelSettings(gpu="off", threads=1)))
     for _ in range(2):
         with pytest.raises(FbragError, match="could not add"):
-            models.load(str(tiny), tiny)
+            models.load(str(tiny), adapter=tiny)
     assert models.load(str(tiny)).count_tokens("a b")
     models.close()
 
@@ -81,7 +81,7 @@ def test_closing_stops_a_model_that_loads_ahead(tiny: Path, monkeypatch: pytest.
 
     monkeypatch.setattr("fbrag_cli.generation.llama.generator.LlamaGenerator", load)
     models = ModelPool(Models(ModelSettings(gpu="off", threads=1)))
-    models.begin(str(tiny))
+    models.begin(str(tiny), "large")
     models.close()
     assert stopped == [True]
 

@@ -72,7 +72,7 @@ def make_labels(work: FitRagWork) -> None:
         found = [before[trial.key] for trial in trials if trial.key in before]
         at_once = how_many_pay(work.session, Vanilla()) if work.at_once is None else work.at_once
         work.session.run_at_once(at_once)
-        rows = labelling.labels(todo, work.session.model(work.session.names()[1]), work.listener, at_once)
+        rows = labelling.labels(todo, work.session.model("large"), work.listener, at_once)
         for row in work.progress(rows, "replies", len(found), len(trials)):
             file.write(row)
             found.append(row)
@@ -177,7 +177,7 @@ def _make_combinations(work: FitRagWork) -> list[Row]:
     questions = {each.key: each for each in work.questions[1] if each.group and each.key in right_alone}
     with kept as (file, before), closing(LlamaScorer(work.folder.path / SCORER)) as scorer:
         parts = FitRagParts(scorer=scorer, detector=None, model=work.language_model, languages=())
-        large, options = work.session.model(work.session.names()[1]), CallOptions(cancellation=work.listener.cancellation)
+        large, options = work.session.model("large"), CallOptions(cancellation=work.listener.cancellation)
         last = {key[0]: key[:2] for key in before}.values()  # the last question of each dataset, which may lack combinations
         whole = {key[:2] for key in before}.difference(last)
         todo = [questions[key] for key in questions if key not in whole]

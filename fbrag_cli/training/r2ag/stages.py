@@ -16,6 +16,7 @@ import numpy as np
 from fbrag_cli.errors import FbragError
 from fbrag_cli.evaluation.statistics import auc
 from fbrag_cli.generation.generator import InputEmbeddings
+from fbrag_cli.generation.server.address import is_server
 from fbrag_cli.methods.r2ag.method import list_messages, list_words
 from fbrag_cli.methods.relevance.features import FEATURES, RELEVANCE
 from fbrag_cli.methods.relevance.former import ADAPTER, R2AG
@@ -142,10 +143,11 @@ def _unread(lists: Sequence[PassageList]) -> _Read:
 
 def _read(work: R2agWork, lists: Sequence[PassageList]) -> _Read:
     """Return each prompt as tokens of the model. The model itself is not run."""
-    loaders = work.session.pool.loaders()  # raises for a server, before any request
+    name = work.session.names()[1]
+    if is_server(name):
+        raise FbragError("usage", f"{name} is a server; only models on this machine can be measured", "use a model file")
     about: Fields = work.language_model
-    name = about["name"]
-    with loaders[name]() as generator:
+    with work.session.pool.open(name, "large") as generator:
         if not generator.takes_input_embeddings:
             raise FbragError(
                 "usage", f"{name} does not support input embeddings in a prompt", "train for another model: -m MODEL"
