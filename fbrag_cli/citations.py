@@ -136,15 +136,15 @@ class _Source:
         """
         sought = weights.keys() & self.held
         whole = _sum(weights, sought)
-        best, found = 0.0, -1
+        best, best_at = 0.0, -1
         for i in among:
             if here := self.terms[i] & sought:
                 near_by = (self.around(i) & sought) - here
                 elsewhere = whole - _sum(weights, here | near_by)
                 support = _sum(weights, here) + _BESIDE * _sum(weights, near_by) + _ELSEWHERE * elsewhere
                 if support > best:
-                    best, found = support, i
-        return best, found
+                    best, best_at = support, i
+        return best, best_at
 
     def around(self, i: int) -> frozenset[str]:
         """Return the terms of sentence `i` and those next to it."""
@@ -325,13 +325,13 @@ def _pieces(line: str) -> list[Span]:
     """Return the pieces of a line of at most `_LONGEST` characters, cut between words; a longer word is cut as well."""
     if len(line) <= _LONGEST:
         return [(0, len(line))] if line else []
-    found: list[Span] = []
+    lines: list[Span] = []
     for start, end in word_spans(line):
-        if found and end - found[-1][0] <= _LONGEST:
-            found[-1] = (found[-1][0], end)
+        if lines and end - lines[-1][0] <= _LONGEST:
+            lines[-1] = (lines[-1][0], end)
         else:
-            found += [(at, min(at + _LONGEST, end)) for at in range(start, end, _LONGEST)]
-    return found
+            lines += [(at, min(at + _LONGEST, end)) for at in range(start, end, _LONGEST)]
+    return lines
 
 
 def _sum(weights: Mapping[str, float], sought: Iterable[str]) -> float:

@@ -158,10 +158,10 @@ def seconds_of(text: str, *, plain: bool = False) -> float:
 
     plain: whether a number without a unit is in seconds.
     """
-    found = _DURATION.fullmatch(text)
-    if not found or not (found[2] or plain):
+    match = _DURATION.fullmatch(text)
+    if not match or not (match[2] or plain):
         raise ValueError(text)
-    return float(found[1]) * _SECONDS[found[2]]
+    return float(match[1]) * _SECONDS[match[2]]
 
 
 def knob(default: Any, help: str, **about: Any) -> Any:

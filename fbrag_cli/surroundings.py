@@ -102,11 +102,11 @@ def _notes(text: str) -> Iterator[tuple[int, Span]]:
     """Yield each mark of a note with the place of its note: there are as many notes of a number as marks, or one, or one before
     the next mark of it. Of the numbers from 1 on, a third or more are marks: "km^2" is none."""
     marks, notes = defaultdict[str, list[int]](list), defaultdict[str, list[Span]](list)
-    for found in _MARK.finditer(text):
-        marks[found[1] or "^" + found[2]].append(found.start())
-    for found in _NOTE.finditer(text) if marks else ():
-        if (number := found[1] or "^" + found[2]) in marks and found.start() > marks[number][0]:
-            notes[number].append((found.start(), found.end()))
+    for match in _MARK.finditer(text):
+        marks[match[1] or "^" + match[2]].append(match.start())
+    for match in _NOTE.finditer(text) if marks else ():
+        if (number := match[1] or "^" + match[2]) in marks and match.start() > marks[number][0]:
+            notes[number].append((match.start(), match.end()))
     numbers = sorted(int(number) for number in marks if number[0] != "^")
     last = max((number for i, number in enumerate(numbers, 1) if numbers[0] == 1 and 3 * i >= number), default=0)
     paired = []
@@ -126,16 +126,16 @@ def _notes(text: str) -> Iterator[tuple[int, Span]]:
 
 def _names(text: str) -> Iterator[tuple[str, str]]:
     """Yield letters, each with the words that they begin (Schwartz and Hearst, 2003): one of both is in brackets."""
-    found = dict[str, str]()
-    for each in _BRACKETS.finditer(text):
-        before, inside = text[max(0, each.start() - _BEFORE) : each.start()], each[1].split()
+    names = dict[str, str]()
+    for match in _BRACKETS.finditer(text):
+        before, inside = text[max(0, match.start() - _BEFORE) : match.start()], match[1].split()
         [letters] = inside if len(inside) == 1 else before.rsplit(None, 1)[-1:] or [""]
-        if len(found) == _MOST_NAMES or not _SHORT.fullmatch(letters) or sum(map(str.isupper, letters)) < 2:
+        if len(names) == _MOST_NAMES or not _SHORT.fullmatch(letters) or sum(map(str.isupper, letters)) < 2:
             continue
         long = _long_form(letters, before.split() if len(inside) == 1 else inside)
         if long and (len(inside) == 1 or long == inside):
-            found.setdefault(letters, " ".join(long))
-    yield from found.items()
+            names.setdefault(letters, " ".join(long))
+    yield from names.items()
 
 
 def _long_form(letters: str, words: Sequence[str]) -> Sequence[str]:

@@ -97,9 +97,9 @@ def connected(address: str | None, models: ModelSettings) -> Iterator[Workers]:
         ray.init(**where, log_to_driver=False, logging_level="ERROR")
     except (OSError, OverflowError, RuntimeError, ValueError, ray.exceptions.RayError) as error:  # Overflow: a port over 65535
         place = "on this machine" if address == "local" else f"at {address}"
-        what = f"could not connect to a Ray cluster {place}: {one_line(str(error), 200)}"
+        message = f"could not connect to a Ray cluster {place}: {one_line(str(error), 200)}"
         _remove(folder)
-        raise FbragError("cluster_failed", what, "ray status --address HOST:PORT") from None
+        raise FbragError("cluster_failed", message, "ray status --address HOST:PORT") from None
     finally:
         for each, handler in handlers.items():  # Ray installs its own
             signal.signal(each, handler)

@@ -47,7 +47,7 @@ _NUMBER = re.compile(r"[+-]?[0-9][0-9.,]*%?")
 
 def answered(job: Job, trace: Trace, settings: Mapping[str, object]) -> dict[str, Any]:
     """Return the row of an answered question. Its seconds exclude reading the document and loading models."""
-    found, shown = trace.status == "answered", answer_of(trace)
+    is_answered, shown = trace.status == "answered", answer_of(trace)
     documents = trace.corpus.documents
     cited = dict.fromkeys(claim.sources[0] for claim in shown.claims if claim.sources)
     # The supporting sentences: the best one for each sentence of the answer.
@@ -56,8 +56,8 @@ def answered(job: Job, trace: Trace, settings: Mapping[str, object]) -> dict[str
         job,
         settings,
         status=trace.status,
-        answer=trace.answer if found else None,
-        unsupported_answer=None if found else trace.answer,
+        answer=trace.answer if is_answered else None,
+        unsupported_answer=None if is_answered else trace.answer,
         location="; ".join(map(place, sentences)) or None,
         quote=" … ".join(one_line(sentence.text) for sentence in sentences) or None,
         **certainty(trace),

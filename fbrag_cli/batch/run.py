@@ -187,16 +187,16 @@ def _texts(value: object) -> list[str]:
 
 def _compare(before: Mapping[str, object], now: Mapping[str, object], name: str) -> None:
     """Raise FbragError `usage`, with the first differences, if the settings differ."""
-    found = []
-    for each in dict.fromkeys((*before, *now)):
-        if each not in now:
-            found.append(f"{each} (was {_said(before[each])}) is no longer set")
-        elif each not in before:
-            found.append(f"{each} is new")
-        elif before[each] != now[each]:
-            found.append(f"{each} {_said(before[each])}, now {_said(now[each])}")
-    if found:
-        raise FbragError("usage", f"{name} was written with other settings ({'; '.join(found[:3])})", HINT_OTHER_FILE)
+    changes = []
+    for setting in dict.fromkeys((*before, *now)):
+        if setting not in now:
+            changes.append(f"{setting} (was {_said(before[setting])}) is no longer set")
+        elif setting not in before:
+            changes.append(f"{setting} is new")
+        elif before[setting] != now[setting]:
+            changes.append(f"{setting} {_said(before[setting])}, now {_said(now[setting])}")
+    if changes:
+        raise FbragError("usage", f"{name} was written with other settings ({'; '.join(changes[:3])})", HINT_OTHER_FILE)
 
 
 def _said(value: object) -> str:

@@ -129,13 +129,13 @@ def backend(report: Mapping[str, Any], situation: DoctorInput, nvidia: bool) -> 
     nvidia: whether the machine has an NVIDIA GPU.
     """
     version, backends, needed = report["version"], report["backends"], requirement("llama-cpp-python")
-    found = f"llama-cpp-python {version}, built for {', '.join(backends)}"
+    built = f"llama-cpp-python {version}, built for {', '.join(backends)}"
     if "==" in needed and needed != f"llama-cpp-python=={version}":
-        return Check("llama.cpp", "warn", f"{found}; fbrag needs {needed}", install(situation.environ))
+        return Check("llama.cpp", "warn", f"{built}; fbrag needs {needed}", install(situation.environ))
     if nvidia and backends == ["CPU"]:
         fix = install(situation.environ, CMAKE_ARGS="-DGGML_CUDA=on")
-        return Check("llama.cpp", "warn", f"{found} only, but this machine has an NVIDIA GPU", fix)
-    return Check("llama.cpp", "ok", found)
+        return Check("llama.cpp", "warn", f"{built} only, but this machine has an NVIDIA GPU", fix)
+    return Check("llama.cpp", "ok", built)
 
 
 def devices(report: Mapping[str, Any], situation: DoctorInput, nvidia: bool) -> Check:
@@ -144,16 +144,16 @@ def devices(report: Mapping[str, Any], situation: DoctorInput, nvidia: bool) -> 
         f"{d['name']}: {d['description']}, {byte_size(d['free_bytes'])} of {byte_size(d['total_bytes'])} free"
         for d in report["devices"]
     ]
-    found = "; ".join(each) or "none"
+    listing = "; ".join(each) or "none"
     if not situation.probe_gpu:
-        return Check("devices", "ok", f"{found}; GPU check skipped (--skip-gpu)")
+        return Check("devices", "ok", f"{listing}; GPU check skipped (--skip-gpu)")
     driver = f"; NVIDIA driver {version}" if (version := nvidia_driver()) else ""
     if report["backends"] == ["CPU"] or any(device["is_gpu"] for device in report["devices"]):
-        return Check("devices", "ok", found + driver)
+        return Check("devices", "ok", listing + driver)
     if "CUDA" in report["backends"] and situation.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1"):
-        return Check("devices", "warn", f"{found}; CUDA_VISIBLE_DEVICES hides all GPUs", "unset CUDA_VISIBLE_DEVICES")
+        return Check("devices", "warn", f"{listing}; CUDA_VISIBLE_DEVICES hides all GPUs", "unset CUDA_VISIBLE_DEVICES")
     fix = "nvidia-smi shows whether the driver works" if nvidia else "install the GPU driver, or use --gpu off"
-    return Check("devices", "warn", f"{found}; no GPU found, although llama.cpp was built with GPU support{driver}", fix)
+    return Check("devices", "warn", f"{listing}; no GPU found, although llama.cpp was built with GPU support{driver}", fix)
 
 
 def cpu(report: Mapping[str, Any], flags: set[str], situation: DoctorInput) -> Check:
@@ -175,10 +175,10 @@ def cpu(report: Mapping[str, Any], flags: set[str], situation: DoctorInput) -> C
 def cpu_flags() -> set[str]:
     """Return the CPU flags in /proc/cpuinfo (x86 and ARM), empty without such a file."""
     try:
-        found = re.search(r"^(?:flags|Features)\s*:(.*)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+        flags = re.search(r"^(?:flags|Features)\s*:(.*)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
     except OSError:
         return set()
-    return set(found[1].split()) if found else set()
+    return set(flags[1].split()) if flags else set()
 
 
 # -- the models --------------------------------------------------------------------------------------------------------------
@@ -204,10 +204,10 @@ def local_servers(situation: DoctorInput) -> Check:
     """Report the model servers on this machine, which `--large local` can use."""
     from fbrag_cli.generation.server.local import find, listed, options, ports
 
-    if not (found := find(situation.environ)):
+    if not (servers := find(situation.environ)):
         tried = ", ".join(map(str, ports(situation.environ).values()))
         return Check("model servers", "ok", f"none on this machine (ports {tried})")
-    return Check("model servers", "ok", f"{listed(found)}: {options(found)}")
+    return Check("model servers", "ok", f"{listed(servers)}: {options(servers)}")
 
 
 def server(label: str, name: str, situation: DoctorInput) -> Check:
@@ -302,32 +302,32 @@ def config(situation: DoctorInput) -> Check:
     if file is None:
         return Check("config", "ok", "none (--config none)")
     try:
-        found = load(file, situation.keys)
+        settings = load(file, situation.keys)
     except FbragError as error:
         return Check("config", "fail", error.message, error.hint)
-    if found.unknown:
-        first, more = found.unknown[:_FIRST], len(found.unknown) - _FIRST
+    if settings.unknown:
+        first, more = settings.unknown[:_FIRST], len(settings.unknown) - _FIRST
         fixes = dict.fromkeys(suggestion(each, situation.keys, "fbrag config show") for each in first)
         rest = f" and {more:,} more" if more > 0 else ""
         return Check("config", "warn", f"{file.path}: unknown settings: {', '.join(first)}{rest}", "; ".join(fixes))
     if is_nowhere(file.path):
         return Check("config", "ok", "none (optional; this user has no home directory)")
-    if not found.values:
+    if not settings.values:
         return Check("config", "ok", f"{file.path}: empty" if file.path.exists() else f"none (optional; it would be {file.path})")
-    return Check("config", "ok", f"{file.path}: {len(found.values)} setting{'s' if len(found.values) > 1 else ''}")
+    return Check("config", "ok", f"{file.path}: {len(settings.values)} setting{'s' if len(settings.values) > 1 else ''}")
 
 
 def cache(situation: DoctorInput) -> Check:
     """Check that the cache folder can be used, and report the size of the cache."""
-    found = Cache(cache_dir(), situation.cache_limit)
+    store = Cache(cache_dir(), situation.cache_limit)
     try:
-        found.check_usable()
+        store.check_usable()
     except OSError as error:
-        where = "this user has no home directory" if is_nowhere(found.root) else f"{found.root}: {error.strerror}"
-        what = f"cache disabled: {where}"
-        return Check("cache", "warn", what, "set FBRAG_CACHE_DIR to a writable folder")
-    total = sum(size for _, size in found.size().values())
-    return Check("cache", "ok", f"{byte_size(total)} of {byte_size(found.limit)} in {found.root}")
+        where = "this user has no home directory" if is_nowhere(store.root) else f"{store.root}: {error.strerror}"
+        message = f"cache disabled: {where}"
+        return Check("cache", "warn", message, "set FBRAG_CACHE_DIR to a writable folder")
+    total = sum(size for _, size in store.size().values())
+    return Check("cache", "ok", f"{byte_size(total)} of {byte_size(store.limit)} in {store.root}")
 
 
 def environment(situation: DoctorInput) -> Check:

@@ -95,12 +95,12 @@ def _unbroken(lines: Iterable[str]) -> Iterator[tuple[str, _Break | None]]:
     """Yield each line without the broken words at its ends, and the break at its beginning, if any."""
     above = ""
     for line in lines:
-        found = None
+        broken = None
         middle = line
         if _continues(above, line):
             first, _, middle = line.partition(" ")
-            found = _break(above.rpartition(" ")[2], first)
-        yield middle.rpartition(" ")[0] if middle.endswith(_HYPHENS) else middle, found
+            broken = _break(above.rpartition(" ")[2], first)
+        yield middle.rpartition(" ")[0] if middle.endswith(_HYPHENS) else middle, broken
         above = line
 
 
@@ -139,16 +139,16 @@ def _whole_word(broken: str, rest: str, words: _Words) -> str | None:
     stem = broken[:-1]
     if broken.endswith(SOFT_HYPHEN):
         return stem + rest
-    if (found := _break(broken, rest)) is None:
+    if (hyphenated := _break(broken, rest)) is None:
         return None
-    if found.plain in words.known:
+    if hyphenated.plain in words.known:
         return stem + rest
-    if "-" in found.before or found.compound in words.known:
+    if "-" in hyphenated.before or hyphenated.compound in words.known:
         return f"{stem}-{rest}"
-    if found.after in _CONJUNCTIONS:
+    if hyphenated.after in _CONJUNCTIONS:
         return None
     # Not found unbroken: "empty-headed" joins two words, and "over-look" may; "exam-ple" does not.
-    n_words = (found.before in words.known) + (found.after in words.known)
+    n_words = (hyphenated.before in words.known) + (hyphenated.after in words.known)
     needed = 2 if words.typesetting >= 0 else 1 if words.typesetting > _SETTLED else 0
     return f"{stem}-{rest}" if n_words >= needed and words.typesetting <= 0 else stem + rest
 

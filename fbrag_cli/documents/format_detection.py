@@ -123,9 +123,9 @@ def is_mail(source: Source) -> bool:
     """Return whether a file begins with header fields up to an empty line, among them "From" and one that only mail has. A log
     may have lines that look like two of them."""
     head, names, at = _head(source.data), set(), 0
-    while found := _HEADER_FIELD.match(head, at):
-        names.add(found[1].lower())
-        at = found.end()
+    while field := _HEADER_FIELD.match(head, at):
+        names.add(field[1].lower())
+        at = field.end()
     is_at_end = head.startswith("\n", at) or "\n" not in head[at:]
     return is_at_end and len(names) > 2 and "from" in names and not names.isdisjoint(_OF_MAIL)
 
@@ -150,10 +150,10 @@ def media_type_of(source: Source) -> str:
             with source.zip.open("mimetype") as entry:
                 return entry.read(_LONGEST_NAME).decode("latin-1").strip()
         with source.zip.open(_MANIFEST) as entry:
-            found = _ROOT_ENTRY.search(entry.read(_MANIFEST_HEAD).decode("utf-8", "replace"))
+            root = _ROOT_ENTRY.search(entry.read(_MANIFEST_HEAD).decode("utf-8", "replace"))
     except Exception:  # zipfile raises half a dozen types for a hostile zip
         return ""
-    declared = _MEDIA_TYPE.search(found[0]) if found else None
+    declared = _MEDIA_TYPE.search(root[0]) if root else None
     return declared[1] if declared else ""
 
 
@@ -166,8 +166,8 @@ def _names(source: Source) -> Iterable[str]:
         return source.zip.NameToInfo
     except Exception:  # zipfile raises half a dozen types for a hostile zip
         return frozenset(
-            data[found.end() : found.end() + min(int.from_bytes(found[1], "little"), _LONGEST_NAME)].decode("utf-8", "replace")
-            for found in re.finditer(rb"PK\x03\x04.{22}(..)..", data, re.DOTALL)
+            data[header.end() : header.end() + min(int.from_bytes(header[1], "little"), _LONGEST_NAME)].decode("utf-8", "replace")
+            for header in re.finditer(rb"PK\x03\x04.{22}(..)..", data, re.DOTALL)
         )
 
 

@@ -111,12 +111,12 @@ def find_format(source: Source) -> tuple[Format, str]:
         ):
             recognised = None
         is_by_suffix = promised.recognises is None and promised is not PLAIN
-        found = promised if recognised is None or (is_by_suffix and recognised.textual) else recognised
+        chosen = promised if recognised is None or (is_by_suffix and recognised.textual) else recognised
     else:
-        found = recognised or PLAIN
-    if promised is None or promised is found or (promised.textual and found.textual):
-        return found, ""
-    return found, f"{source.name} is not {promised.kind}: read as {found.kind}"
+        chosen = recognised or PLAIN
+    if promised is None or promised is chosen or (promised.textual and chosen.textual):
+        return chosen, ""
+    return chosen, f"{source.name} is not {promised.kind}: read as {chosen.kind}"
 
 
 def reader_of(format_: Format) -> Reader:

@@ -101,12 +101,12 @@ def _of_markup(extracted: Extracted) -> dict[str, int]:
 
 
 def _empty(source: Source, extracted: Extracted, *, is_text: bool) -> FbragError:
-    what = "is empty" if not source.data else "holds only white space" if is_text else "has no text"
+    problem = "is empty" if not source.data else "holds only white space" if is_text else "has no text"
     hint = "check the output of the command before the pipe" if source.path == "-" else "name a file that has text"
     if extracted.left_out:
-        what = f"has no text, only {', '.join(one_line(each, 200) for each in extracted.left_out)}"
-    if "picture" in what:
+        problem = f"has no text, only {', '.join(one_line(each, 200) for each in extracted.left_out)}"
+    if "picture" in problem:
         hint = f"libreoffice --headless --convert-to pdf {source.shell_path}, then ocrmypdf"
     if by_markup := _of_markup(extracted):
-        what, hint = f"has no text but {' and '.join(f'{thing}s' for thing in by_markup)}", "add --markup, which reads them"
-    return FbragError("doc_empty", f"{source.name} {what}", hint, document=source.path)
+        problem, hint = f"has no text but {' and '.join(f'{thing}s' for thing in by_markup)}", "add --markup, which reads them"
+    return FbragError("doc_empty", f"{source.name} {problem}", hint, document=source.path)

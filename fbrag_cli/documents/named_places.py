@@ -28,11 +28,11 @@ def names_a_place(question: str) -> bool:
 
 def named_places(question: str, document: Document) -> Iterator[Span]:
     """Yield (start, end), in characters, of each page, slide, chapter or section of a document that a question names."""
-    for found in _pattern().finditer(question):
-        number = _value(found["number"] or found["chinese"])
-        is_page = found["page"] or found["chinese_page"]
+    for match in _pattern().finditer(question):
+        number = _value(match["number"] or match["chinese"])
+        is_page = match["page"] or match["chinese_page"]
         if is_page and document.pages:
-            yield from _pages(document, found["number"] or found["chinese"])
+            yield from _pages(document, match["number"] or match["chinese"])
         elif document.sections:
             yield from _sections(document, number)
         elif not is_page:

@@ -44,23 +44,26 @@ def names_of(paths: Sequence[str]) -> list[Name]:
     folders = {name: _words(name) for each in parts for name in each[n_shared:-1]}
     in_files, in_folders = (Counter(word for own in words for word in own) for words in (stems, folders.values()))
     names = []
-    for each, stem in zip(parts, stems, strict=True):
+    for path_parts, stem in zip(parts, stems, strict=True):
         above = {
-            word: None for name in each[n_shared:-1] for word in folders[name] if in_folders[word] < max(2, len(folders) / 2)
+            word: None
+            for name in path_parts[n_shared:-1]
+            for word in folders[name]
+            if in_folders[word] < max(2, len(folders) / 2)
         }
         own = {word: None for word in stem if in_files[word] < max(2, len(paths) / 2)}
-        label = one_line("/".join(each[n_shared:]), _LONGEST) if len(paths) > 1 else ""
+        label = one_line("/".join(path_parts[n_shared:]), _LONGEST) if len(paths) > 1 else ""
         names.append(Name(label, (*(above | own),)))
     return names
 
 
 def _words(stem: str) -> dict[str, None]:
     """Return the words of a file's name, each once, in order."""
-    found: dict[str, None] = {}
+    words: dict[str, None] = {}
     for part in _PART.finditer(_RANDOM.sub(" ", normalize("NFC", stem))):
         if part["word"]:
-            found[part["word"].casefold()] = None
+            words[part["word"].casefold()] = None
         else:
             month, day = (part["month"] and f"--{part['month']}"), (part["day"] and f"--{part['month']}-{part['day']}")
-            found |= dict.fromkeys(filter(None, (part["year"], month, day)))
-    return found
+            words |= dict.fromkeys(filter(None, (part["year"], month, day)))
+    return words

@@ -191,13 +191,13 @@ def _stacked(text: str, parts: Iterable[tuple[int, int]], separator: str = "\t",
     table = None
     for part in parts:
         for start, end in _by_headers(text, *part) if separator == "\t" else (part,):
-            found, is_sure = _table(text, start, end, separator)
-            if table is not None and not (found and is_sure) and text.count("\n", table.end, start) <= most_between:
+            candidate, is_sure = _table(text, start, end, separator)
+            if table is not None and not (candidate and is_sure) and text.count("\n", table.end, start) <= most_between:
                 table = table._replace(end=end)
                 continue
             if table is not None:
                 yield table
-            table = found
+            table = candidate
     if table is not None:
         yield table
 

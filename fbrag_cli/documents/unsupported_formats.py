@@ -87,8 +87,8 @@ def refuse_known(source: Source) -> None:
     if source.data.startswith(OLE):
         names = root_names(source.data)
         kind, hint = next(
-            found
-            for name, found in _COMPOUND.items()
+            about
+            for name, about in _COMPOUND.items()
             if (name.lower() in names if names else name.encode("utf-16-le") in source.data) or not name
         )
         raise _unsupported(source, f"{source.name} is {kind}, which is not read", hint)

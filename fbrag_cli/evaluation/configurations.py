@@ -107,9 +107,9 @@ def combinations(
     if file and file.has_limits and (max_tokens or "forward_tokens" in settings):
         raise FbragError("usage", f"{file.path} sets its own length limits", "drop --max-tokens and forward-tokens")
     if file and (kept := [name for name in methods if find_method(name).own_prompt]):
-        what = f"--prompts has no effect with {', '.join(kept)}, whose prompt is a part of the method"
-        raise FbragError("usage", what, "drop --prompts, or use another --method")
-    found, used = [], set[str]()
+        message = f"--prompts has no effect with {', '.join(kept)}, whose prompt is a part of the method"
+        raise FbragError("usage", message, "drop --prompts, or use another --method")
+    configurations, used = [], set[str]()
     for preset, name in product(presets, methods):
         kind = find_method(name)
         if preset in PRESETS and not of_preset(preset, kind):
@@ -122,9 +122,11 @@ def combinations(
             method = choose_method({preset: True, **fixed}, lists, on_gpu=on_gpu)
             words = chunk_words or method.chunk_words
             smalls = small if method.needs_small else [None]
-            found += [Configuration(method, of_small, large, retriever, words, file) for of_small in smalls]
-    for each in [*given, *(preset for preset in presets if preset not in used)]:
-        if each in presets or not any(each in settings_of(find_method(name)) for name in methods):
-            what = f"{each} has no effect with {', '.join(methods)}"
-            raise FbragError("usage", what, f"drop {'--preset' if each in presets else '--set'} {each}, or use another --method")
-    return distinct(found)
+            configurations += [Configuration(method, of_small, large, retriever, words, file) for of_small in smalls]
+    for option in [*given, *(preset for preset in presets if preset not in used)]:
+        if option in presets or not any(option in settings_of(find_method(name)) for name in methods):
+            message = f"{option} has no effect with {', '.join(methods)}"
+            raise FbragError(
+                "usage", message, f"drop {'--preset' if option in presets else '--set'} {option}, or use another --method"
+            )
+    return distinct(configurations)

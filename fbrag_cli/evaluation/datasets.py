@@ -259,11 +259,11 @@ def _datasets(path: Path) -> dict[Path, Path]:
     try:
         if not path.exists():
             raise FbragError("doc_not_found", f"file not found: {path}", _KINDS, document=str(path))
-        found = sorted(filter(_is_dataset, path.iterdir())) if path.is_dir() else [path]
-        if not found:
+        files = sorted(filter(_is_dataset, path.iterdir())) if path.is_dir() else [path]
+        if not files:
             raise FbragError("doc_not_found", f"no dataset in {path}", _KINDS, document=str(path))
         first: dict[Path, Path] = {}
-        for file in found:
+        for file in files:
             first.setdefault(file.resolve(), file)
         return first
     except OSError as error:

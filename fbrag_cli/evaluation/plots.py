@@ -188,12 +188,12 @@ def _families(rows: Sequence[Result], setting: str, metric: str) -> list[_Family
     """Return the families with at least two values of `setting`, then the methods without it whose settings agree with one of
     them."""
     measured = {key(row.configuration): row.configuration for row in rows if row.value(metric) is not None}
-    found: dict[str, dict[str, dict[str, object]]] = {}  # by the other settings, then by this one
+    lines: dict[str, dict[str, dict[str, object]]] = {}  # by the other settings, then by this one
     for configuration in sorted(measured.values(), key=order):
         settings = dict(configuration)
         value = key({"at": settings.pop(setting, None)})
-        found.setdefault(key(settings), {}).setdefault(value, configuration)
-    groups = [tuple(group.values()) for group in found.values()]
+        lines.setdefault(key(settings), {}).setdefault(value, configuration)
+    groups = [tuple(group.values()) for group in lines.values()]
     varied = [group for group in groups if len(group) > 1]
     level = [group for group in groups if setting not in group[0] and any(_agree(group[0], other[0]) for other in varied)]
     shown = [*varied, *level] if varied else []

@@ -83,16 +83,16 @@ class PromptFile:
         Raises FbragError `usage`.
         """
         name = self.chosen or dataset or ""
-        for each in (name, name.removesuffix("_e")):
-            if each in self.tasks:
-                return self.tasks[each]
+        for task in (name, name.removesuffix("_e")):
+            if task in self.tasks:
+                return self.tasks[task]
         if dataset is None and not self.chosen and len(self.tasks) == 1:
             return next(iter(self.tasks.values()))
         near = closest(name, self.tasks) or next(iter(self.tasks))
-        what = f"no prompt for {one_line(name)}" if name else f"prompts for {len(self.tasks)} data sets"
+        lacking = f"no prompt for {one_line(name)}" if name else f"prompts for {len(self.tasks)} data sets"
         names = ", ".join(map(one_line, self.tasks))
         hint = f"name one: {self.path}:{one_line(near)}"
-        raise FbragError("usage", f"{self.path} has {what}; it has {names}", hint)
+        raise FbragError("usage", f"{self.path} has {lacking}; it has {names}", hint)
 
     @property
     def has_limits(self) -> bool:
@@ -106,14 +106,14 @@ def read_prompt_file(value: str) -> PromptFile:
         path, _, chosen = value.rpartition(":")
     try:
         data = read_small(Path(path))
-        found = json.loads(data)
+        parsed = json.loads(data)
     except OSError as error:
         raise FbragError("usage", f"prompts {path}: {error.strerror}", "name a JSON file of prompts") from None
     except (ValueError, RecursionError) as error:
         raise FbragError("usage", f"prompts {path} is not JSON: {one_line(str(error))}", "name a JSON file of prompts") from None
     label = f"{Path(path).name} {sha256(data).hexdigest()[:8]}"
     try:
-        tasks = _tasks(found)
+        tasks = _tasks(parsed)
     except ValueError as error:
         hint = 'its form is LongBench\'s: {"musique": "… {context} … {input} …"}'
         raise FbragError("usage", f"prompts {path}: {one_line(str(error))}", hint) from None
@@ -210,9 +210,9 @@ class _Asking(Method):
         return super().support_messages(self._with_choices(trace), answer)
 
     def fallback(self, trace: Trace) -> tuple[Method, Trace] | None:
-        if not (found := super().fallback(trace)):
+        if not (asked := super().fallback(trace)):
             return None
-        return asking(found[0], Task(self.templates), self.choices), found[1]
+        return asking(asked[0], Task(self.templates), self.choices), asked[1]
 
     def _with_choices(self, trace: Trace) -> Trace:
         return replace(trace, query=replace(trace.query, text=self._lettered(trace.question)))

@@ -45,19 +45,19 @@ class Group:
 
     def values(self, metric: str) -> Values:
         """Return the values of a metric in the order of the ids, so that the same examples are resampled in the same way."""
-        found: Values = {}
+        values: Values = {}
         for row in sorted(self.rows, key=lambda row: row.id):
             if (value := row.value(metric)) is not None:
-                found.setdefault(row.dataset, {})[row.id] = value
-        return found
+                values.setdefault(row.dataset, {})[row.id] = value
+        return values
 
 
 def group_rows(rows: Iterable[Result]) -> list[Group]:
     """Return the rows grouped by configuration, in table order, with labels."""
-    found: dict[str, list[Result]] = {}
+    groups: dict[str, list[Result]] = {}
     for row in rows:
-        found.setdefault(key(row.configuration), []).append(row)
-    ordered = sorted(found.values(), key=lambda group: order(group[0].configuration))
+        groups.setdefault(key(row.configuration), []).append(row)
+    ordered = sorted(groups.values(), key=lambda group: order(group[0].configuration))
     named = labels([group[0].configuration for group in ordered])
     return [Group(label, group[0].configuration, tuple(group)) for label, group in zip(named, ordered, strict=True)]
 
@@ -168,12 +168,14 @@ def _listed(groups: Sequence[Group]) -> str:
 
 def _chosen(groups: Sequence[Group], baseline: str) -> Group:
     asked = baseline.strip().casefold()
-    found = [group for group in groups if group.label.casefold() == asked]
-    found = found or [group for group in groups if str(group.configuration.get("method")).casefold() == asked]
-    if len(found) != 1:
-        how_many = "several configurations match" if found else "no configuration matches"
-        raise FbragError("usage", f"--baseline: {how_many} {one_line(baseline, 60)!r}", f"use one of: {_listed(found or groups)}")
-    return found[0]
+    matching = [group for group in groups if group.label.casefold() == asked]
+    matching = matching or [group for group in groups if str(group.configuration.get("method")).casefold() == asked]
+    if len(matching) != 1:
+        how_many = "several configurations match" if matching else "no configuration matches"
+        raise FbragError(
+            "usage", f"--baseline: {how_many} {one_line(baseline, 60)!r}", f"use one of: {_listed(matching or groups)}"
+        )
+    return matching[0]
 
 
 def _notes(groups: Sequence[Group]) -> Iterator[str]:
@@ -306,9 +308,11 @@ def _paired(new: Values, old: Values) -> dict[str, list[float]]:
 
 
 def _difference(paired: Mapping[str, Sequence[float]]) -> Cell:
-    found = statistics.paired_difference(paired)
-    excludes = found.low is not None and found.high is not None and not found.low <= 0 <= found.high
-    return Cell(found.mean, found.low, found.high, p=found.p, n=found.n, marked=excludes and found.p < _SURE)
+    difference = statistics.paired_difference(paired)
+    excludes = difference.low is not None and difference.high is not None and not difference.low <= 0 <= difference.high
+    return Cell(
+        difference.mean, difference.low, difference.high, p=difference.p, n=difference.n, marked=excludes and difference.p < _SURE
+    )
 
 
 def _details(metric: str, groups: Iterable[Group]) -> dict[str, str]:
@@ -322,30 +326,30 @@ def _details(metric: str, groups: Iterable[Group]) -> dict[str, str]:
 def _columns(
     names: Sequence[str], details: Mapping[str, str], rows: Sequence[Sequence[Cell]], unit: Unit = "score"
 ) -> list[Column]:
-    found = [Column("Average", unit=unit)] if len(names) > 1 else []
-    found += [Column(name, details.get(name, ""), unit) for name in names]
-    return _counted(found, rows)
+    columns = [Column("Average", unit=unit)] if len(names) > 1 else []
+    columns += [Column(name, details.get(name, ""), unit) for name in names]
+    return _counted(columns, rows)
 
 
 def _counted(columns: Sequence[Column], rows: Sequence[Sequence[Cell]]) -> list[Column]:
     """Return the columns, each with the most common number of examples in its cells."""
-    found = list(columns)
-    for i, column in enumerate(found):
+    counted = list(columns)
+    for i, column in enumerate(counted):
         counts = Counter(row[i].n for row in rows if row[i].value is not None)
         if counts:
-            found[i] = replace(column, n=counts.most_common(1)[0][0])
-    return found
+            counted[i] = replace(column, n=counts.most_common(1)[0][0])
+    return counted
 
 
 def _marked(rows: Sequence[Sequence[Cell]], best: Sequence[Callable[[Iterable[float]], float] | None]) -> list[list[Cell]]:
     """Return the rows with the best cell of each column marked, if its cells differ. best: `max`, `min` or None, per column."""
     marked = [list(row) for row in rows]
     for i, choose in enumerate(best):
-        found = [value for row in rows if (value := row[i].value) is not None]
-        if choose is not None and found and max(found) - min(found) > 1e-12:
+        values = [value for row in rows if (value := row[i].value) is not None]
+        if choose is not None and values and max(values) - min(values) > 1e-12:
             for row in marked:
                 value = row[i].value
-                row[i] = replace(row[i], marked=value is not None and abs(value - choose(found)) <= 1e-12)
+                row[i] = replace(row[i], marked=value is not None and abs(value - choose(values)) <= 1e-12)
     return marked
 
 

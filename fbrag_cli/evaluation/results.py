@@ -92,9 +92,9 @@ def read_results(path: Path) -> list[Result]:
     except ValueError as error:
         raise FbragError("usage", f"{path}, {error}", _HINT) from None
     rows: dict[tuple[str, str, str], Result] = {}
-    for line, found in enumerate(lines, 1):
+    for line, fields in enumerate(lines, 1):
         try:
-            row = _result(found)
+            row = _result(fields)
         except (AttributeError, KeyError, OverflowError, TypeError, ValueError):
             raise FbragError("usage", f"{path}, line {line}: damaged row", _HINT) from None
         place = row.dataset, row.id, key(row.configuration)
@@ -155,16 +155,16 @@ def labels(configurations: Sequence[Settings]) -> list[str]:
     """Return unique labels that need no quotes in a shell, such as "fb-rag:recall=8,select=5" and "vanilla"."""
     settings = [dict(configuration) for configuration in configurations]
     of_method: dict[object, dict[str, object]] = {}  # the settings of any configuration of a method
-    for each in settings:
-        of_method.setdefault(each.get("method"), {}).update(dict.fromkeys(each))
+    for setting in settings:
+        of_method.setdefault(setting.get("method"), {}).update(dict.fromkeys(setting))
     settings = [{**of_method[each.get("method")], **each} for each in settings]
     differing = sorted(_differing(settings) - {"method"})
-    found = []
-    for each in settings:
-        parts = ",".join(f"{name.replace('_', '-')}={_value(each[name])}" for name in differing if name in each)
-        found.append(":".join(filter(None, [_value(each.get("method")), parts])))
+    named = []
+    for setting in settings:
+        parts = ",".join(f"{name.replace('_', '-')}={_value(setting[name])}" for name in differing if name in setting)
+        named.append(":".join(filter(None, [_value(setting.get("method")), parts])))
     # Shortened values and replaced characters can make labels equal: these get a number.
-    return [label if found.count(label) == 1 else f"{label}.{i}" for i, label in enumerate(found, 1)]
+    return [label if named.count(label) == 1 else f"{label}.{i}" for i, label in enumerate(named, 1)]
 
 
 def _differing(settings: Sequence[Settings]) -> set[str]:

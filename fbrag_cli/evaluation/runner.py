@@ -163,22 +163,22 @@ def _row(example: Example, configuration: Configuration, trace: Trace) -> dict[s
     spans = [(excerpt.start, excerpt.end) for excerpt in trace.context] + [(chunk.start, chunk.end) for chunk in copied]
     text = trace.corpus.documents[0].text
     recall = metrics.evidence_recall(example.evidence, spans, text)
-    found: dict[str, float | None] = {"evidence_recall": recall, "full_evidence": metrics.full_evidence(recall)}
+    values: dict[str, float | None] = {"evidence_recall": recall, "full_evidence": metrics.full_evidence(recall)}
     if metrics.main_metric(example) != "rouge_l":
-        found["answer_in_context"] = metrics.answer_in(example, [excerpt.text for excerpt in trace.context])
+        values["answer_in_context"] = metrics.answer_in(example, [excerpt.text for excerpt in trace.context])
     if trace.samples:
-        found["answer_in_samples"] = metrics.answer_in(example, [sample.text for sample in trace.samples])
+        values["answer_in_samples"] = metrics.answer_in(example, [sample.text for sample in trace.samples])
     if trace.answer is not None:
-        found |= metrics.score(example, trace.answer)
+        values |= metrics.score(example, trace.answer)
         if example.dataset in configuration.checked:
-            found["abstain_wrongly" if example.answerable else "abstain"] = float(trace.status == "not_found")
+            values["abstain_wrongly" if example.answerable else "abstain"] = float(trace.status == "not_found")
     return {
         **_identity(example, configuration),
         "status": trace.status,
         "answer": trace.answer,
         "confidence": trace.verdict.confidence,
         **method_notes(trace),
-        "metrics": found,
+        "metrics": values,
         "tokens_read": sum(stage.prompt_tokens for stage in trace.stages),
         "seconds": {name: round(value, 4) for name, value in seconds.items()},
         "memory_mb": round(peak_memory_mb()),

@@ -129,19 +129,19 @@ def not_loaded(error: Exception) -> FbragError:
     """Return the error to report if llama_cpp does not load. error: from its import."""
     reason = one_line(re.sub(r"^Failed to load shared library '.*?': ", "", str(error)), 300)
     if isinstance(error, ModuleNotFoundError) and error.name == "llama_cpp":
-        what = f"{_PACKAGE} is not installed (it runs models on this machine)"
+        message = f"{_PACKAGE} is not installed (it runs models on this machine)"
     else:
-        what = f"could not load {_PACKAGE}: {reason}"
-    return FbragError("llama_unavailable", what, _fix(error, reason))
+        message = f"could not load {_PACKAGE}: {reason}"
+    return FbragError("llama_unavailable", message, _fix(error, reason))
 
 
 def _fix(error: Exception, reason: str) -> str:
     """Return the fix for a failed import of llama_cpp."""
     if isinstance(error, ModuleNotFoundError) and error.name and not error.name.startswith("llama_cpp"):
         return pip_install(error.name.partition(".")[0])
-    if not (found := _LIBRARY.search(reason)) or found[2].startswith(("libllama", "libggml", "libmtmd")):
+    if not (match := _LIBRARY.search(reason)) or match[2].startswith(("libllama", "libggml", "libmtmd")):
         return install(os.environ)
-    file, name, major = found.groups()
+    file, name, major = match.groups()
     if name in ("libcudart", "libcublas", "libcublasLt"):
         return f"install CUDA {major} (for {file}), or the CPU build: {wheel(os.environ, 'cpu')}"
     return _SYSTEM_LIBRARIES.get(name) or f"install {file}, or {install(os.environ)}"
@@ -158,7 +158,7 @@ def has_nvidia(environ: Mapping[str, str]) -> bool:
 def nvidia_driver() -> str | None:
     """Return the version of NVIDIA's kernel driver, None if Linux does not show it."""
     try:
-        found = re.search(r"Kernel Module\D*?\s([\d.]+)", Path("/proc/driver/nvidia/version").read_text())
+        match = re.search(r"Kernel Module\D*?\s([\d.]+)", Path("/proc/driver/nvidia/version").read_text())
     except OSError:
         return None
-    return found[1] if found else None
+    return match[1] if match else None

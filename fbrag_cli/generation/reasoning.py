@@ -79,10 +79,10 @@ def reasoning_tags_of(template: str) -> ReasoningTags | None:
     for marks in _OTHERS:
         if marks.closing in template:
             return marks
-    if not (found := _TAG.search(template)):
+    if not (tag := _TAG.search(template)):
         return None
     frame = _FRAME.search(template)
-    return tags_named(found[1], (f"<{frame[1]}>", f"</{frame[1]}>") if frame else ("", ""))
+    return tags_named(tag[1], (f"<{frame[1]}>", f"</{frame[1]}>") if frame else ("", ""))
 
 
 #: Settings of a chat template that turn reasoning on or off.

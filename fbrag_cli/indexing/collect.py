@@ -90,8 +90,8 @@ def collect_bytes(name: str, data: bytes, settings: ReadSettings, listener: List
 
 def _entry(source: Source, on_disk: bool, settings: ReadSettings, store: IndexStore, listener: Listener) -> IndexedFile:
     """Read a file, so that the store has its entry. on_disk: whether its path names it."""
-    path, found = source.path, find_format(source)
-    format_ = found[0]
+    path, detected = source.path, find_format(source)
+    format_ = detected[0]
     limit = LONG_MARKUP if format_.media_type in ("text/html", "message/rfc822", "application/mbox") else LONG_TEXT
     # Packed formats and markup may hold more than their size shows.
     if format_ is not PDF and (not format_.textual or len(source.data) > limit):
@@ -99,7 +99,7 @@ def _entry(source: Source, on_disk: bool, settings: ReadSettings, store: IndexSt
         if isinstance(outcome, Failure):
             raise _error(path, outcome, store)
         return FolderFile(outcome.key, path).load(store)
-    made = make_entry(source, settings, listener, found)
+    made = make_entry(source, settings, listener, detected)
     save_entry(file_key(source, settings), made, store)
     return made
 
@@ -234,18 +234,18 @@ class _Run:
         members = [FolderFile(entries.keys[i], self.files[i].path) for i in sorted(entries.keys)]
         paths = [member.path for member in members]
         key = folder_index_key(members)
-        found = None if self.settings.refresh else load_folder_index(key, paths, self.store, self._content_of)
-        cached = (("text",) if entries.cached else ()) + (("index",) if found else ())
-        if found is None:
+        folder_index = None if self.settings.refresh else load_folder_index(key, paths, self.store, self._content_of)
+        cached = (("text",) if entries.cached else ()) + (("index",) if folder_index else ())
+        if folder_index is None:
             self._make_index(members)
-            found = load_folder_index(key, paths, self.store, self._content_of)
-        if found is None:
+            folder_index = load_folder_index(key, paths, self.store, self._content_of)
+        if folder_index is None:
             raise FbragError("internal", "the index that was just written to the cache is not there", "ask again")
         newest = max(max(file.signature.mtime_ns, file.signature.ctime_ns) for file in self.files) / 1e9
         if entries.settled and newest < time.time() - _SETTLED_SECONDS:
             listing = {"index": key, "paths": paths, "warnings": entries.warnings}
             self.store.save("listings", self._listing_key(), listing, {})
-        return Collection(*found, entries.warnings, cached)
+        return Collection(*folder_index, entries.warnings, cached)
 
     def _make_index(self, members: Sequence[FolderFile]) -> None:
         def report(done: int, total: int) -> None:
@@ -343,24 +343,24 @@ def _content(settings: ReadSettings, store: IndexStore, key: str, path: str) -> 
 
     Raises FbragError doc_unreadable where the file is no longer as it was either, and if it cannot be read.
     """
-    found = load_content(key, store)
-    if found is None and path != "-":
+    content = load_content(key, store)
+    if content is None and path != "-":
         for _, outcome in _read_files([path], settings, store, Cancellation(), must_cache=True):
             if isinstance(outcome, Failure):
                 raise _error(path, outcome, store)
-        found = load_content(key, store)
-    if found is None:
+        content = load_content(key, store)
+    if content is None:
         what = f"{path} has changed, and its text is no longer in the cache"
         raise FbragError("doc_unreadable", what, "ask again: it will be read again", document=path)
-    return found
+    return content
 
 
 def _error(path: str, failure: Failure, store: IndexStore) -> FbragError:
     """Return the error of one file. Raises FbragError `disk_full` where the disk is at fault: other files would fail too."""
-    what = f"{path} cannot be read: {failure.reason}"
-    error = failure.error or FbragError("doc_unreadable", what, "leave it out, or convert it to plain text", document=path)
+    message = f"{path} cannot be read: {failure.reason}"
+    error = failure.error or FbragError("doc_unreadable", message, "leave it out, or convert it to plain text", document=path)
     if failure.kind != "error":  # of the process, which knows no path
-        error = FbragError(error.code, what, error.hint, document=path)
+        error = FbragError(error.code, message, error.hint, document=path)
     free = _SMALL
     with suppress(OSError):
         free = shutil.disk_usage(store.cache.root).free

@@ -141,7 +141,8 @@ def restore_document(described: dict[str, Any], path: str, content: Callable[[],
             "skipped_pages": tuple(described["skipped_pages"]),
             "name_terms": tuple(described["name_terms"]),
             "warnings": tuple(
-                name + each.removeprefix(before) if each.startswith(before) else each for each in described["warnings"]
+                name + warning.removeprefix(before) if warning.startswith(before) else warning
+                for warning in described["warnings"]
             ),
         }
     )

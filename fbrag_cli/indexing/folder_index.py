@@ -34,9 +34,9 @@ class FolderFile(NamedTuple):
     def load(self, store: IndexStore) -> IndexedFile:
         """Return the entry of this file. Raises FbragError doc_unreadable if it is no longer there."""
         if (entry := load_entry(self.key, self.path, store)) is None:
-            what = f"the text of {self.path} is no longer in the cache"
+            message = f"the text of {self.path} is no longer in the cache"
             hint = "the cache is too small or was cleared: ask again"
-            raise FbragError("doc_unreadable", what, hint, document=self.path)
+            raise FbragError("doc_unreadable", message, hint, document=self.path)
         return entry
 
 
@@ -91,9 +91,9 @@ def load_folder_index(
         named = documents[0].name_terms if len(documents) == 1 else ()
         return [own for own, _ in meta["documents"]], corpus, BM25(counts_from(meta, held), held["idf"], named)
 
-    if (found := store.restore("corpora", key, index)) is None:
+    if (restored := store.restore("corpora", key, index)) is None:
         return None
-    keys, corpus, retriever = found
+    keys, corpus, retriever = restored
     if not store.has_all("documents", keys):
         return None
     if is_used_again:

@@ -77,10 +77,10 @@ def find_files(
             files.append(FoundFile(path, Signature(0, now := time.time_ns(), now, 0)))
         elif os.path.isdir(path):
             walk = _Walk(path, included, excluded, taken, cancellation or Cancellation())
-            found = walk.run()
-            files += found
+            inside = walk.run()
+            files += inside
             warnings += walk.warnings
-            if found or walk.n_known:
+            if inside or walk.n_known:
                 others |= walk.others
             else:
                 barren.append(walk.nothing_found())
@@ -184,7 +184,9 @@ class _Walk:
         """Return the error for a folder without files: how many were skipped and why."""
         others = Counter(self.others.values())
         reasons = self.skipped + others
-        what = f"{self.root} has no file to read: {_counts(reasons)}" if reasons else f"the folder {self.root} contains no files"
+        message = (
+            f"{self.root} has no file to read: {_counts(reasons)}" if reasons else f"the folder {self.root} contains no files"
+        )
         if suffixes := [suffix for suffix in sorted(others) if suffix[0] == "."]:
             most = max(suffixes, key=others.__getitem__)
             example = next(path for path, suffix in self.others.items() if suffix == most)
@@ -193,7 +195,7 @@ class _Walk:
             hint = "patterns are relative to the folder, as in its .gitignore: --include '*.txt'"
         else:
             hint = "name the files themselves: they are read whatever their type" if reasons else "name another folder"
-        return FbragError("doc_empty", what, hint, document=self.root)
+        return FbragError("doc_empty", message, hint, document=self.root)
 
     def _look_into(self, folder: _Folder) -> None:
         pending = [folder]

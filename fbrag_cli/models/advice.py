@@ -71,12 +71,12 @@ def this_machine() -> Machine:
     try:
         from fbrag_cli.generation.llama.machine import gpus, usable_cores
 
-        found, cores = gpus(), usable_cores()
+        devices, cores = gpus(), usable_cores()
     except FbragError:
         import psutil
 
-        found, cores = (), psutil.cpu_count(logical=False) or 1
-    return Machine(total_memory(), sum(gpu.total_bytes for gpu in found), cores)
+        devices, cores = (), psutil.cpu_count(logical=False) or 1
+    return Machine(total_memory(), sum(gpu.total_bytes for gpu in devices), cores)
 
 
 def bytes_needed(size: int, entry: ModelEntry | None, *, answers: bool = False) -> int:

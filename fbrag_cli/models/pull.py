@@ -118,10 +118,10 @@ def read_spec(spec: str, catalog: Catalog, sha256: str | None = None) -> Downloa
 def _own_source(spec: str, *, pinned: bool) -> tuple[ModelSource, str]:
     """Return the source for a spec outside the catalog, and the spec without passwords."""
     if spec.startswith("hf:"):
-        found = re.fullmatch(r"hf:/{0,2}(\w[\w.-]*/\w[\w.-]*)(?:@([^/]+))?/([^?#]+)", spec)
-        if not found:
+        match = re.fullmatch(r"hf:/{0,2}(\w[\w.-]*/\w[\w.-]*)(?:@([^/]+))?/([^?#]+)", spec)
+        if not match:
             raise FbragError("usage", f"invalid Hugging Face name: {spec}", "fbrag models pull hf:ORG/REPO/FILE.gguf")
-        repo, revision, file = found.groups()
+        repo, revision, file = match.groups()
         return HubSource(repo, revision or "main", file), spec
     address = urlsplit(spec)
     if not address.netloc:

@@ -274,13 +274,13 @@ def _hash_and_note(path: Path, name: str, origin: str | None, expected: str | No
     size = before.st_size
     progress(Event("verify", "start", 0, size, name))
     try:
-        found = sha256_of(path, lambda done: progress(Event("verify", "progress", done, size, name)))
+        digest = sha256_of(path, lambda done: progress(Event("verify", "progress", done, size, name)))
     except OSError as error:
         raise _not_readable(path, error) from None
     progress(Event("verify", "done", size, size, name))
-    if expected in (None, found):
-        write_note(path, Note.of(before, found, origin))
-    return found
+    if expected in (None, digest):
+        write_note(path, Note.of(before, digest, origin))
+    return digest
 
 
 # -- the note of a file -----------------------------------------------------------------------------------------------------

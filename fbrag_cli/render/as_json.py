@@ -41,13 +41,13 @@ def answer(trace: Trace, *, memory_mb: float) -> dict[str, Any]:
     unsupported_terms: words, names and numbers of the answer that no source has. missing_terms: words of the question that no
     chunk has.
     """
-    found, shown = trace.status == "answered", answer_of(trace)
+    is_answered, shown = trace.status == "answered", answer_of(trace)
     return {
         "schema": "fbrag.answer/1",
         "question": trace.question,
         "status": trace.status,
-        "answer": trace.answer if found else None,
-        "unsupported_answer": None if found else trace.answer,
+        "answer": trace.answer if is_answered else None,
+        "unsupported_answer": None if is_answered else trace.answer,
         "from_document": trace.from_document,
         "missing_terms": list(trace.missing_terms),
         "citations": citations(shown),
@@ -279,15 +279,15 @@ class Events:
             {
                 "schema": EVENT,
                 "event": "sample",
-                "index": each.index,
-                "rationale": each.rationale,
-                "answer": each.answer,
+                "index": sample.index,
+                "rationale": sample.rationale,
+                "answer": sample.answer,
                 "best_matches": [
                     {"chunk": position + 1, "score": _rounded(trace.scores.forward[position])}
-                    for position in best_matches(trace.scores, each.index)[:_BEST_MATCHES]
+                    for position in best_matches(trace.scores, sample.index)[:_BEST_MATCHES]
                 ],
             }
-            for each in trace.samples
+            for sample in trace.samples
         ]
 
     def selected(self, trace: Trace) -> dict[str, Any]:

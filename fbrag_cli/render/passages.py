@@ -119,10 +119,10 @@ def in_part(trace: Trace) -> bool:
 
 def read_of(trace: Trace) -> dict[int, list[Passage]]:
     """Return what the large model reads of each selected chunk, in document order, by the position of the chunk."""
-    found: dict[int, list[Passage]] = {}
+    passages: dict[int, list[Passage]] = {}
     for passage in sorted(trace.context, key=lambda each: (each.position, each.start)):
-        found.setdefault(passage.position, []).append(passage)
-    return found
+        passages.setdefault(passage.position, []).append(passage)
+    return passages
 
 
 def parts(chunk: Passage, read: Sequence[Passage]) -> Iterator[tuple[Passage, bool]]:
@@ -166,12 +166,12 @@ def shown_lines(passage: Passage, columns: int = LONGEST_LINE, within: Passage |
     line on. within: the part of the passage that is shown; None for all.
     """
     text, shown = passage.document.text, within or passage
-    joins, found = text[max(0, shown.start - 1) : shown.start] not in ("", "\n"), list[Passage]()
+    joins, lines = text[max(0, shown.start - 1) : shown.start] not in ("", "\n"), list[Passage]()
     for first, end in _paragraphs(passage, columns, joins=joins):
         if end >= shown.start and first <= shown.end:
             first, end = max(first, shown.start), min(end, shown.end)
-            found += [passage.part(*span) for span in wrap_spans(text[first:end], first, columns)]
-    return found
+            lines += [passage.part(*span) for span in wrap_spans(text[first:end], first, columns)]
+    return lines
 
 
 def line_text(line: Passage) -> str:

@@ -97,10 +97,10 @@ def also_read(answer: Answer, layout: Layout, before: Sequence[Passage] = ()) ->
             of_one = f"{name}{' p. ' if unit.startswith('page') else ':'}{numbers}" if several else numbers
             read.setdefault(_is_new(source.passage, before), {}).setdefault(of_one, passage)
     lines = []
-    for is_new, found in sorted(read.items()):
-        units = "" if several else f"{unit.removesuffix('s')}s " if len(found) > 1 else f"{unit} "
+    for is_new, places in sorted(read.items()):
+        units = "" if several else f"{unit.removesuffix('s')}s " if len(places) > 1 else f"{unit} "
         told = Styled().add(f"{'added' if is_new else 'also read'}: {units}", DIM)
-        for i, (where, passage) in enumerate(found.items()):
+        for i, (where, passage) in enumerate(places.items()):
             told.add(" · " if i else "", DIM).add(where, DIM, link=link(passage) if layout.linked else "")
         lines.append(layout.printed(told, _MARGIN))
     return "\n".join(lines)

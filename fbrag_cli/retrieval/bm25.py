@@ -73,9 +73,9 @@ class BM25:
 
         The terms of the excerpts are counted from their texts, so a few hundred excerpts take milliseconds.
         """
-        found = [counted(each) for each in excerpts]
-        norms = _norms(np.array([own.total() for own, _ in found], np.float64))
-        counts = [_with_names(each, *held) for each, held in zip(excerpts, found, strict=True)]
+        held_by = [counted(each) for each in excerpts]
+        norms = _norms(np.array([own.total() for own, _ in held_by], np.float64))
+        counts = [_with_names(each, *held) for each, held in zip(excerpts, held_by, strict=True)]
         totals = np.zeros((len(texts), len(excerpts)))
         for row, text in zip(totals, texts, strict=True):
             for term, weight in self._weights_of(self._terms_of(text)).items():
@@ -170,11 +170,11 @@ class BM25:
 
 def _words_by_term(texts: Iterable[str], languages: Sequence[str]) -> dict[str, str]:
     """Return the first words of texts that have each term, or have it as a further one."""
-    found: dict[str, str] = {}
+    written: dict[str, str] = {}
     for text in texts:
         for start, end, term in chain(term_spans(text, languages), further_spans(text, languages)):
-            found.setdefault(term, one_line(text[start:end]))
-    return found
+            written.setdefault(term, one_line(text[start:end]))
+    return written
 
 
 def _with_names(passage: Passage, own: Counter[str], further: Counter[str]) -> Counter[str]:
@@ -186,11 +186,11 @@ def _column(
     counts: TermCounts, idf: NDArray[np.float64], norms: NDArray[np.float64], term: str
 ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
     """Return the positions of the chunks that hold `term`, and what one occurrence in a text adds to each."""
-    if (found := counts.vocabulary.find(term)) is None:
+    if (number := counts.vocabulary.find(term)) is None:
         return np.zeros(0, np.int32), np.zeros(0, np.float32)
-    start, end = counts.starts[found : found + 2]
+    start, end = counts.starts[number : number + 2]
     chunks, tf = counts.chunks[start:end], counts.counts[start:end].astype(np.float64)
-    return chunks, (idf[found] * _saturated(tf, norms[chunks])).astype(np.float32)
+    return chunks, (idf[number] * _saturated(tf, norms[chunks])).astype(np.float32)
 
 
 def _saturated(tf: NDArray[np.float64], norms: NDArray[np.float64] | float) -> NDArray[np.float64]:

@@ -13,7 +13,7 @@ def best(scores: NDArray[np.float32], n: int | None) -> tuple[int, ...]:
 
 def ranks(scores: NDArray[np.float32]) -> list[int]:
     """Return the rank of each position, from 1. scores: (n_chunks,)."""
-    found = np.empty(len(scores), np.intp)
-    found[np.argsort(-scores, kind="stable")] = np.arange(1, len(scores) + 1)
-    ranked: list[int] = found.tolist()
+    by_position = np.empty(len(scores), np.intp)
+    by_position[np.argsort(-scores, kind="stable")] = np.arange(1, len(scores) + 1)
+    ranked: list[int] = by_position.tolist()
     return ranked

@@ -143,12 +143,12 @@ def _terms_around(text: str, language: tuple[str]) -> tuple[str, ...]:
 
 def _names(document: Document) -> _Names:
     """Letters are found as they are written: "PRO" is not "pro". Words are found next to each other."""
-    found = defaultdict[str, list[tuple[str, frozenset[str], frozenset[str]]]](list)
+    by_term = defaultdict[str, list[tuple[str, frozenset[str], frozenset[str]]]](list)
     for names in names_in(document):
         short, long = (frozenset(terms(name, (document.language,))) for name in names)
         for written, held, other in ((names[0], short, long), (names[1].casefold(), long, short)) if short and long else ():
-            found[max(held, key=len)].append((written, held, other))
-    return found
+            by_term[max(held, key=len)].append((written, held, other))
+    return by_term
 
 
 def _smallest(values: Sequence[int]) -> NDArray[np.unsignedinteger]:

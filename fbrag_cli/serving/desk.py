@@ -164,9 +164,9 @@ class Desk:
 
     def job(self, name: str) -> Job:
         """Return a job that is kept by its id. Raises FbragError `usage` for one that is not known, or no longer."""
-        for each in self.kept():
-            if each.id == name:
-                return each
+        for job in self.kept():
+            if job.id == name:
+                return job
         what = "there is no such job, or it was too long ago"
         raise FbragError("usage", what, "ask the question again: what was computed is cached")
 

@@ -33,9 +33,9 @@ class Door:
     @classmethod
     def to(cls, folders: Sequence[str]) -> Door:
         """Return the door to these folders. Raises FbragError `usage` for what is no folder."""
-        for each in folders:
-            if not os.path.isdir(each):
-                raise FbragError("usage", f"--allow {one_line(each)}: there is no such folder", "name a folder that is there")
+        for folder in folders:
+            if not os.path.isdir(folder):
+                raise FbragError("usage", f"--allow {one_line(folder)}: there is no such folder", "name a folder that is there")
         return cls(tuple(Path(each).resolve() for each in folders))
 
     def paths(self, named: Sequence[str]) -> list[str]:
@@ -62,16 +62,16 @@ class Door:
         if not inside:
             what = f"{shown} is not in a folder that may be read: {allowed}"
             raise FbragError("usage", what, "name a path in it; the user can start fbrag with another --allow FOLDER")
-        found = [each for each in inside if os.path.exists(each)]  # Path.exists raises OSError for a name that is too long
-        if not found:
+        existing = [each for each in inside if os.path.exists(each)]  # Path.exists raises OSError for a name that is too long
+        if not existing:
             near_by = {each.name: each.path for one in inside for each in islice(listed(one.parent), _MOST_COMPARED)}
             near = [one_line(_shown(Path(near_by[name]))) for name in get_close_matches(inside[-1].name, near_by, _MOST_NAMED, 0)]
             hint = f"there are {', '.join(near)}" if near else f"name a file or a folder in {allowed}"
             raise FbragError("doc_not_found", f"there is no {shown} in {allowed}", hint, document=named)
-        if found[0] != here and len(found) > 1:
-            several = ", ".join(one_line(str(each)) for each in found)
+        if existing[0] != here and len(existing) > 1:
+            several = ", ".join(one_line(str(each)) for each in existing)
             raise FbragError("usage", f"{shown} is in several folders", f"name one of {several}")
-        return _shown(found[0])
+        return _shown(existing[0])
 
 
 def _shown(path: Path) -> str:

@@ -95,9 +95,9 @@ class Library:
             raise FbragError("usage", "documents: none is named, and none is served", "name a document")
         if len(names) > MOST_PATHS:
             raise FbragError("usage", f"documents: {plural(len(names), 'name')}", f"name {MOST_PATHS:,} at most")
-        found = [self._find(each) for each in names] or [*self._served.values()]
+        documents = [self._find(each) for each in names] or [*self._served.values()]
         markup = markup or self._settings.markup
-        return tuple({each.id: replace(each, markup=markup) for each in found}.values())
+        return tuple({each.id: replace(each, markup=markup) for each in documents}.values())
 
     def collection(self, names: Sequence[str], listener: Listener, chunk_words: int = 300) -> Collection:
         """Return the collection of documents. names: as of `find`. Raises as that does, and as `Session.collect`."""
@@ -134,9 +134,9 @@ class Library:
         start, end = (first, last) if unit == "char" else (lines.span(first)[0], lines.span(last)[1])
         cut = min(end, start + most)
         at = min(start, size - 1)  # a place without text is at a character, too
-        found = place_of(Passage(0, document, at, max(at + 1, cut))) | {"start_char": start, "end_char": cut}
-        del found["chunk"]
-        return found | {"lines": len(lines), "chars": size, "text": document.text[start:cut], "truncated": cut < end}
+        shown = place_of(Passage(0, document, at, max(at + 1, cut))) | {"start_char": start, "end_char": cut}
+        del shown["chunk"]
+        return shown | {"lines": len(lines), "chars": size, "text": document.text[start:cut], "truncated": cut < end}
 
     def is_private(self, entries: Sequence[LibraryEntry]) -> bool:
         """Return whether nothing that was made of these documents may be written to the disk."""

@@ -43,9 +43,9 @@ def save(path: Path, entry: str, meta: Mapping[str, Any], arrays: Mapping[str, A
     with path.open("wb") as file:
         file.write(plan.head)
         file.write(b"".join(_SUM.pack(crc32(each)) for each in data))
-        for (_, _, at), each in zip(plan.described.values(), data, strict=True):
+        for (_, _, at), values in zip(plan.described.values(), data, strict=True):
             file.seek(plan.start + at)
-            file.write(each)
+            file.write(values)
         file.truncate(plan.start + plan.size)
 
 

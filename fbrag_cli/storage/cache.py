@@ -182,12 +182,12 @@ class Cache:
         now = time.time()
         for folder in listed(self.root):
             if kind in (None, folder.name) and _KIND.fullmatch(folder.name) and folder.is_dir(follow_symlinks=False):
-                for found in listed(Path(folder.path)):
-                    if _KEY.fullmatch(found.name) and not found.is_symlink():
+                for file in listed(Path(folder.path)):
+                    if _KEY.fullmatch(file.name) and not file.is_symlink():
                         with suppress(OSError):  # just removed by another process
-                            about = found.stat(follow_symlinks=False)
+                            about = file.stat(follow_symlinks=False)
                             if older_than is None or about.st_mtime <= now - older_than:
-                                yield CacheEntry(folder.name, Path(found.path), about.st_size, about.st_mtime)
+                                yield CacheEntry(folder.name, Path(file.path), about.st_size, about.st_mtime)
 
     def size(self) -> dict[str, tuple[int, int]]:
         """Return (number of entries, bytes) by kind, in alphabetical order."""
@@ -361,10 +361,10 @@ class _Folder:
 
     def remove_abandoned(self) -> None:
         """Remove the unfinished files unchanged for a day, whose processes must have died."""
-        for found in listed(self._unfinished):
+        for file in listed(self._unfinished):
             with suppress(OSError):
-                if time.time() - found.stat(follow_symlinks=False).st_mtime > _ABANDONED_SECONDS:
-                    self.remove(Path(found.path))  # renamed first: a process that is still alive cannot publish it
+                if time.time() - file.stat(follow_symlinks=False).st_mtime > _ABANDONED_SECONDS:
+                    self.remove(Path(file.path))  # renamed first: a process that is still alive cannot publish it
 
 
 def _make_folder(path: Path) -> None:

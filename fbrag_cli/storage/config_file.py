@@ -96,12 +96,12 @@ def _parse(text: str, path: Path) -> dict[str, Any]:
         table: dict[str, Any] = tomllib.loads(text)
         return table
     except (RecursionError, ValueError) as error:  # includes numbers with thousands of digits
-        what, _, place = str(error).partition(" (at ")
+        problem, _, place = str(error).partition(" (at ")
         line = place.removeprefix("line ").partition(",")[0]
         if not line.isdigit():  # "end of document"
             line = str(max(1, len(text.splitlines())))
-        what = what[:1].lower() + what[1:]
-        raise FbragError("config", f"{path}, line {line}: {what}", "fix the line (see https://toml.io)") from None
+        problem = problem[:1].lower() + problem[1:]
+        raise FbragError("config", f"{path}, line {line}: {problem}", "fix the line (see https://toml.io)") from None
 
 
 def _editable(text: str, path: Path) -> Any:

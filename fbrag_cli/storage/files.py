@@ -32,15 +32,15 @@ def on_disk(path: str) -> str:
     """
     if path.isascii() or os.path.lexists(path):
         return path
-    found = ""
+    spelled = ""
     parts = PurePath(path).parts
     for i, part in enumerate(parts):
-        is_there = os.path.lexists(os.path.join(found, part))
-        names = [part] if is_there else [each.name for each in listed(Path(found)) if is_same_name(each.name, part)]
+        is_there = os.path.lexists(os.path.join(spelled, part))
+        names = [part] if is_there else [each.name for each in listed(Path(spelled)) if is_same_name(each.name, part)]
         if not names:
-            return os.path.join(found, *parts[i:])
-        found = os.path.join(found, min(names))
-    return found
+            return os.path.join(spelled, *parts[i:])
+        spelled = os.path.join(spelled, min(names))
+    return spelled
 
 
 def is_same_name(name: str, other: str) -> bool:

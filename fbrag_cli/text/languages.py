@@ -217,16 +217,16 @@ def _by_function_words(sample: str, languages: tuple[str, ...]) -> str:
     counts = Counter(regex.findall(r"[\p{L}\p{M}]+", normalize("NFKC", sample).casefold()))
     known = _languages_by_word(languages)
     weights = dict.fromkeys(languages, 0.0)
-    found, distinct = Counter[str](), Counter[str]()
+    occurrences, distinct = Counter[str](), Counter[str]()
     for word in sorted(counts.keys() & known.keys()):  # sorted, because sums of floats depend on the order
         for language in known[word]:
             weights[language] += counts[word] / len(known[word])  # a word of many languages counts little
-            found[language] += counts[word]
+            occurrences[language] += counts[word]
             distinct[language] += 1
     best = max(weights, key=lambda language: weights[language])
     n_words = counts.total()
     is_shown = n_words < _LONG or distinct[best] >= _FEWEST_IN_LONG
-    return best if is_shown and found[best] >= _FEWEST * max(1, n_words) else ""
+    return best if is_shown and occurrences[best] >= _FEWEST * max(1, n_words) else ""
 
 
 @cache

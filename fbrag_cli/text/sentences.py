@@ -42,14 +42,14 @@ _LONGEST_LINE = 100  # characters; wrapped prose has longer lines
 
 def sentence_spans(text: str) -> list[tuple[int, int]]:
     """Return (start, end) of each sentence of `text`, in characters, in order, without surrounding white space."""
-    found, start = [], 0
+    spans, start = [], 0
     for end in (*(match.end() for match in _END.finditer(text)), len(text)):
         sentence = text[start:end]
         if stripped := sentence.strip():
             first = start + len(sentence) - len(sentence.lstrip())
-            found.append((first, first + len(stripped)))
+            spans.append((first, first + len(stripped)))
         start = end
-    return found
+    return spans
 
 
 def unbroken_spans(text: str, most: int = 1000) -> list[tuple[int, int]]:
@@ -58,16 +58,16 @@ def unbroken_spans(text: str, most: int = 1000) -> list[tuple[int, int]]:
     A part is a sentence, or a paragraph of short separate lines (a poem, a table, a list or code). In a paragraph of more than
     `most` characters it is a line.
     """
-    found = []
+    spans = []
     for paragraph in _PARAGRAPH.finditer(text):
         start, lines = paragraph.start(), paragraph.group()
         if not _keeps_its_lines(lines):
-            found += [(start + first, start + last) for first, last in sentence_spans(lines)]
+            spans += [(start + first, start + last) for first, last in sentence_spans(lines)]
         elif len(lines) <= most:
-            found.append(paragraph.span())
+            spans.append(paragraph.span())
         else:
-            found += [(start + line.start(), start + line.end()) for line in _LINE.finditer(lines)]
-    return found
+            spans += [(start + line.start(), start + line.end()) for line in _LINE.finditer(lines)]
+    return spans
 
 
 def sentence_starts(text: str, start: int, end: int) -> dict[int, bool]:
@@ -76,11 +76,11 @@ def sentence_starts(text: str, start: int, end: int) -> dict[int, bool]:
     A paragraph begins after a blank line that follows a sentence. Text after a heading, or after a page break within a sentence,
     does not begin one.
     """
-    found, before = {}, -1
+    ends, before = {}, -1
     for match in _END.finditer(text, start, end):
-        found[match.end()] = match.lastgroup == "blank" and match.start() == before
+        ends[match.end()] = match.lastgroup == "blank" and match.start() == before
         before = match.end()
-    return found
+    return ends
 
 
 def _keeps_its_lines(paragraph: str) -> bool:

@@ -14,10 +14,10 @@ def joined(spans: Iterable[Span], joins: Callable[[int, int], bool] = ge) -> lis
     joins(end, start): whether a span from `start` is merged with the one before it, up to `end`; `operator.gt` merges only
     overlapping spans.
     """
-    found: list[Span] = []
+    merged: list[Span] = []
     for start, end in sorted(spans):
-        if found and joins(found[-1][1], start):
-            found[-1] = (found[-1][0], max(found[-1][1], end))
+        if merged and joins(merged[-1][1], start):
+            merged[-1] = (merged[-1][0], max(merged[-1][1], end))
         else:
-            found.append((start, end))
-    return found
+            merged.append((start, end))
+    return merged

@@ -104,23 +104,23 @@ def _from_digits(text: str, start: int, stop: int, languages: tuple[str, ...], s
     """Yield what begins with the digits `text[start:stop]` and goes over words."""
     n, following = stop - start, text[stop : stop + 2]
     if n == 4:
-        if following[:1] in "-/." and (found := _ISO.match(text, start)):
-            month, day = filter(None, found.groups())
-            yield *found.span(), day_term(int(month), int(day))
+        if following[:1] in "-/." and (match := _ISO.match(text, start)):
+            month, day = filter(None, match.groups())
+            yield *match.span(), day_term(int(month), int(day))
     elif n <= 3 and following[:1].isspace() and following[1:].isdigit():
-        if found := _SPACED.match(text, start):
-            yield *found.span(), term_of("".join(found.group().split()), languages[0] if languages else "")
-    elif n <= 2 and not following.isascii() and (found := _EAST.match(text, start)):
-        yield *found.span(), day_term(int(found[1]), int(found[2]))
-    elif n <= 2 and following[:1] in "./" and (found := _NUMERIC.match(text, start)):
-        day, month = int(found[1]), int(found[2])
+        if match := _SPACED.match(text, start):
+            yield *match.span(), term_of("".join(match.group().split()), languages[0] if languages else "")
+    elif n <= 2 and not following.isascii() and (match := _EAST.match(text, start)):
+        yield *match.span(), day_term(int(match[1]), int(match[2]))
+    elif n <= 2 and following[:1] in "./" and (match := _NUMERIC.match(text, start)):
+        day, month = int(match[1]), int(match[2])
         if month > 12 and "en" in languages:
             day, month = month, day
         # In English "03/04/2025" may be in March or in April.
         if 1 <= day <= 31 and 1 <= month <= 12 and (day > 12 or not {"en", ""} & {*languages}):
-            yield *found.span(), day_term(month, day)
-    elif n <= 2 and (found := _WITH_NAME.match(text, start)):
-        yield from _with_name(text, found, languages, spoken)
+            yield *match.span(), day_term(month, day)
+    elif n <= 2 and (match := _WITH_NAME.match(text, start)):
+        yield from _with_name(text, match, languages, spoken)
 
 
 def _with_name(text: str, day: re.Match[str], languages: tuple[str, ...], spoken: str) -> Iterator[tuple[int, int, str]]:

@@ -71,15 +71,15 @@ def wrap_spans(line: str, at: int, columns: int, margin: int = 0) -> list[Span]:
     if width_of(safe) <= columns:
         return [(at, at + len(line))]
     rest = max(min(columns, _LEAST), columns - margin)
-    found: list[Span] = []
+    lines: list[Span] = []
     for start, end in _words(line):
-        if found and width_of(safe[found[-1][0] : end]) <= (columns if len(found) == 1 else rest):
-            found[-1] = (found[-1][0], end)
-        elif found:
-            found += _cut(safe, start, end, rest)
+        if lines and width_of(safe[lines[-1][0] : end]) <= (columns if len(lines) == 1 else rest):
+            lines[-1] = (lines[-1][0], end)
+        elif lines:
+            lines += _cut(safe, start, end, rest)
         else:
-            found = _cut(safe, 0, end, columns)  # with the white space at the start of a line
-    return [(at + start, at + end) for start, end in found] or [(at, at)]
+            lines = _cut(safe, 0, end, columns)  # with the white space at the start of a line
+    return [(at + start, at + end) for start, end in lines] or [(at, at)]
 
 
 def wrap(text: str, columns: int | None, margin: str = "") -> str:

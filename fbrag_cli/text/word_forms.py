@@ -16,11 +16,11 @@ _ALIKE, _LEAST = 0.8, 5  # common first letters of two forms of a word: share of
 
 def word_terms(text: str, languages: Sequence[str] = ("en",)) -> Iterator[tuple[int, int, frozenset[str]]]:
     """Yield (start, end, terms) for each word of `text` that has a term. A run in a script without spaces is one word."""
-    found = list(term_spans(text, languages))
-    spans = joined(((start, end) for start, end, _ in found), gt)
+    terms = list(term_spans(text, languages))
+    spans = joined(((start, end) for start, end, _ in terms), gt)
     starts = [start for start, _ in spans]
     held: list[set[str]] = [set() for _ in spans]
-    for first, _, term in found:
+    for first, _, term in terms:
         held[bisect_right(starts, first) - 1].add(term)
     for (start, end), own in zip(spans, held, strict=True):
         yield start, end, frozenset(own)

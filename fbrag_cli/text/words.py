@@ -155,11 +155,11 @@ def words_of(text: str) -> list[str]:
 def word_spans(text: str) -> Iterator[tuple[int, int]]:
     """Yield (start, end) for each word of `text` as counted in chunks, with adjacent punctuation."""
     spaced = _puts_spaces(text)
-    for found in _STRETCH.finditer(text):
-        if spaced or found.group().isascii():
-            yield found.span()
+    for stretch in _STRETCH.finditer(text):
+        if spaced or stretch.group().isascii():
+            yield stretch.span()
         else:
-            yield from (word.span() for word in _COUNTED.finditer(text, *found.span()))
+            yield from (word.span() for word in _COUNTED.finditer(text, *stretch.span()))
 
 
 def count_words(text: str) -> int:
@@ -261,15 +261,15 @@ class _Terms(dict[str, tuple[str, ...]]):
     def __missing__(self, stretch: str) -> tuple[str, ...]:
         word = stretch.strip(_AROUND)
         if word.isascii() and word.isalnum():
-            found = self._of(word)
+            forms = self._of(word)
         else:
             pieces = ((stretch[start:end], kind) for start, end, kind in _pieces(stretch))
-            found = tuple(term for piece, kind in pieces for term in self._of_piece(piece, kind))
+            forms = tuple(term for piece, kind in pieces for term in self._of_piece(piece, kind))
         if len(stretch) <= _LONGEST_CACHED:
             if len(self) >= _MOST_CACHED:
                 self.clear()
-            self[stretch] = found
-        return found
+            self[stretch] = forms
+        return forms
 
     def _of_piece(self, piece: str, kind: str) -> Sequence[str]:
         if kind == "run":
@@ -312,11 +312,11 @@ def _pieces(text: str) -> Iterable[tuple[int, int, str]]:
 
 
 def _words(text: str) -> Iterator[tuple[int, int, str]]:
-    for found in chain.from_iterable(_WORD.finditer(text, *stretch.span()) for stretch in _STRETCH.finditer(text)):
-        start, end = found.span()
-        word = found.group()
-        if found.lastgroup or not _COMPOUND.search(word) or _ABBREVIATION.fullmatch(word):
-            yield start, end, found.lastgroup or "word"
+    for match in chain.from_iterable(_WORD.finditer(text, *stretch.span()) for stretch in _STRETCH.finditer(text)):
+        start, end = match.span()
+        word = match.group()
+        if match.lastgroup or not _COMPOUND.search(word) or _ABBREVIATION.fullmatch(word):
+            yield start, end, match.lastgroup or "word"
         else:
             for part in _PART.finditer(word):
                 yield start + part.start(), start + part.end(), part.lastgroup or "word"

@@ -78,16 +78,16 @@ def read_base(folder: Path) -> BaseEncoder:
     Raises FbragError `model_missing` if a file is missing, `model_corrupt` if it is not a BERT encoder that llama.cpp supports.
     """
     if lacking := [name for name in _FILES if not (folder / name).is_file()]:
-        what = f"not found in {folder}: {', '.join(lacking)}"
-        raise FbragError("model_missing", what, "use a folder with a Hugging Face BERT encoder (--base)")
+        message = f"not found in {folder}: {', '.join(lacking)}"
+        raise FbragError("model_missing", message, "use a folder with a Hugging Face BERT encoder (--base)")
     try:
         config = json.loads((folder / "config.json").read_text("utf-8"))
         wrong = [f"{key} {config[key]}" for key, fit in _COMPUTED.items() if config.get(key, fit[0]) not in fit]
         wrong += [f"no token {token}" for token in sorted(_TOKENS - set((folder / "vocab.txt").read_text("utf-8").splitlines()))]
         width, positions = int(config["hidden_size"]), int(config["max_position_embeddings"])
     except (OSError, ValueError, LookupError, TypeError, AttributeError):
-        what = f"config.json or vocab.txt in {folder} is not for a BERT encoder"
-        raise FbragError("model_corrupt", what, _OTHER) from None
+        message = f"config.json or vocab.txt in {folder} is not for a BERT encoder"
+        raise FbragError("model_corrupt", message, _OTHER) from None
     if wrong:
         raise FbragError("model_corrupt", f"{folder} is not a BERT encoder that llama.cpp supports: {', '.join(wrong)}", _OTHER)
     return BaseEncoder(folder, sha256_of(folder / "model.safetensors"), width, positions)

@@ -116,9 +116,9 @@ class Checkpoint:
         _set(self._parameters, {name: tensors[f"last.{name}"] for name in self._parameters})
         self.best = {name.removeprefix("best."): each for name, each in tensors.items() if name.startswith("best.")}
         for name, parameter in self._parameters.items():
-            found = {moment: tensors[f"{moment}.{name}"] for moment in _MOMENTS}
+            moments = {moment: tensors[f"{moment}.{name}"] for moment in _MOMENTS}
             self._optimizer.state[parameter] = {
-                moment: each if moment == "step" else each.to(parameter.device) for moment, each in found.items()
+                moment: tensor if moment == "step" else tensor.to(parameter.device) for moment, tensor in moments.items()
             }
 
 

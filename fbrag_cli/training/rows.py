@@ -167,14 +167,14 @@ def _row(text: str) -> Row:
 def _parsed(data: str | bytes) -> Any:
     """Return a JSON object, None for anything else. Raises ValueError for text that cannot be encoded."""
     try:
-        found = json.loads(data)
+        parsed = json.loads(data)
     except (ValueError, RecursionError):
         return None
     try:
-        json.dumps(found, ensure_ascii=False).encode()
+        json.dumps(parsed, ensure_ascii=False).encode()
     except UnicodeEncodeError:
         raise ValueError("invalid text: a lone surrogate (\\ud800 to \\udfff)") from None
-    return found
+    return parsed
 
 
 def _unique(row: Row, path: Path, taken: dict[tuple[str, str], Path]) -> tuple[str, str]:
@@ -286,12 +286,12 @@ def _beside(path: Path, kind: str, holder: type) -> dict[str, Any]:
     """Return the object in NAME-KIND.json.gz next to a file. holder: type of its values, which contain texts."""
     file = path.with_name(f"{path.name.partition('.')[0]}-{kind}.json.gz")
     try:
-        found = _parsed(read_start(file, MAX_ROW))
+        parsed = _parsed(read_start(file, MAX_ROW))
     except ValueError:
-        found = None
-    if not isinstance(found, dict) or not all(isinstance(each, holder) and _are_texts(each) for each in found.values()):
+        parsed = None
+    if not isinstance(parsed, dict) or not all(isinstance(each, holder) and _are_texts(each) for each in parsed.values()):
         raise FbragError("doc_unreadable", f"{file} is not a JSON object of {kind}", _HINT, document=str(file))
-    return found
+    return parsed
 
 
 def _is_stretch(value: object, n_turns: int) -> bool:

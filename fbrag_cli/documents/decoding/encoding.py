@@ -87,15 +87,15 @@ def decode(source: Source, codec: str | None = None, declared: str | None = None
     """
     refuse_known(source)
     if codec:
-        found = _forced(source, codec)
+        decoded = _forced(source, codec)
     else:
         certain = _marked(source) or _declared(source, declared) or _escaped(source)
-        found = certain or _utf8(source, declared=declared_codec(declared or "") == "utf-8") or _guessed(source)
-    text = without_surrogates(found.text).replace("\r\n", "\n").replace("\r", "\n")
+        decoded = certain or _utf8(source, declared=declared_codec(declared or "") == "utf-8") or _guessed(source)
+    text = without_surrogates(decoded.text).replace("\r\n", "\n").replace("\r", "\n")
     if codec or (once := decoded_once(text)) == text:
-        return Decoded(text, found.encoding, found.warnings)
-    what = f"{source.name} was encoded twice{_specimen(text)}: read as it was meant{_specimen(once)}"
-    return Decoded(once, found.encoding, (*found.warnings, what))
+        return Decoded(text, decoded.encoding, decoded.warnings)
+    warning = f"{source.name} was encoded twice{_specimen(text)}: read as it was meant{_specimen(once)}"
+    return Decoded(once, decoded.encoding, (*decoded.warnings, warning))
 
 
 def decoded_once(text: str) -> str:
@@ -181,9 +181,9 @@ def _declared_escapes(source: Source, codec: str) -> Decoded | None:
     """Decode 7-bit text by the declared encoding, or by one with more characters that loses fewer; None without escapes."""
     if b"\x1b" not in source.data or not source.data.isascii():
         return None
-    found = {encoding: _replaced(source.data, encoding) for encoding in (codec, *_ESCAPED_ENCODINGS)}
-    best = min(found, key=lambda encoding: found[encoding][1])  # of equals the first
-    text, n_lost, _ = found[best]
+    readings = {encoding: _replaced(source.data, encoding) for encoding in (codec, *_ESCAPED_ENCODINGS)}
+    best = min(readings, key=lambda encoding: readings[encoding][1])  # of equals the first
+    text, n_lost, _ = readings[best]
     return _with_losses(source, text, best, n_lost) if n_lost else Decoded(text, best)
 
 
@@ -301,11 +301,11 @@ def _is_odd(character: str) -> bool:
 def _parts_beyond_ascii(data: bytes) -> bytes:
     """Return the parts of `data` around its bytes beyond ASCII, wherever they are in a long text."""
     parts, size, end = [], 0, 0
-    for found in _BEYOND_ASCII.finditer(data):
-        part = data[max(end, found.start() - _BEFORE) : found.end()]
+    for match in _BEYOND_ASCII.finditer(data):
+        part = data[max(end, match.start() - _BEFORE) : match.end()]
         parts.append(part)
         size += len(part)
-        end = found.end()
+        end = match.end()
         if size >= _SAMPLE:
             break
     return b"".join(parts)

@@ -59,26 +59,26 @@ def read_annotations(page: PageObject, number: int) -> Annotations:
     files: list[str] = []
     left = _MAX_TEXT
     for annotation in islice(_annotations(page), _MAX_ANNOTATIONS):
-        found: list[str] = []
+        described: list[str] = []
         with suppress(Exception):  # pypdf raises all kinds of exceptions on damaged objects
             if int(annotation.get("/F", 0)) & _UNSEEN:
                 continue
             kind = annotation.get("/Subtype")
             if kind == "/Widget" and _inherited(annotation, "/FT") == "/Sig":
                 n_signatures += 1
-                found = [_signature(page, annotation, until)] if n_signatures <= _MAX_SIGNATURES else []
+                described = [_signature(page, annotation, until)] if n_signatures <= _MAX_SIGNATURES else []
             elif kind == "/Widget":
-                found = list(_field(annotation))
+                described = list(_field(annotation))
             elif kind == "/FreeText":
-                found = _text(annotation.get("/Contents")).splitlines()
+                described = _text(annotation.get("/Contents")).splitlines()
             elif kind in _COMMENTS and (text := " ".join(_text(annotation.get("/Contents")).split())):
                 author = " ".join(_text(annotation.get("/T")).split())
                 comments.append(comment(author, f"page {number}", text))
                 left -= len(text)
             if kind == "/FileAttachment":
                 files.append(file_name(annotation["/FS"]))
-        lines.update(dict.fromkeys(found))
-        left -= sum(map(len, found))
+        lines.update(dict.fromkeys(described))
+        left -= sum(map(len, described))
         if left < 0:
             break
     return Annotations(tuple(line for line in lines if line.strip()), tuple(comments), tuple(files))
@@ -91,9 +91,9 @@ def file_name(specification: Any) -> str:
 
 def _annotations(page: PageObject) -> Iterator[Any]:
     with suppress(Exception):
-        for each in page.get("/Annots") or ():
+        for annotation in page.get("/Annots") or ():
             with suppress(Exception):
-                yield each.get_object()
+                yield annotation.get_object()
 
 
 def _field(widget: Any) -> Iterator[str]:

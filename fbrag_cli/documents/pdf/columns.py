@@ -90,11 +90,11 @@ def _rows_of(page: PageLines, columns: _Columns) -> tuple[dict[int, str], _Colum
 
     The text of a line that continues the row above is empty. columns: those of the table at the end of the page before.
     """
-    found: dict[int, str] = {}
+    headers: dict[int, str] = {}
     index = 0
     while index < len(page.lines):
         rows: dict[int, _Row] = {}
-        if columns and index <= _MAX_BETWEEN and not found and not _begins_table(page, index) and len(page.cells[index]) > 1:
+        if columns and index <= _MAX_BETWEEN and not headers and not _begins_table(page, index) and len(page.cells[index]) > 1:
             rows = _rows(page, index, columns)
         if not rows and (header := _columns_of(page, index)) is not None:
             own = _widened(header, page.cells[index + 1 : index + 1 + _SAMPLE])
@@ -106,11 +106,11 @@ def _rows_of(page: PageLines, columns: _Columns) -> tuple[dict[int, str], _Colum
                 rows[index] = _placed(page.cells[index], own) or {}
         for place, row in _unwrapped(page, rows).items():
             texts = (" ".join(cell.text for cell in row.get(column, ())) for column in range(len(columns)))
-            found[place] = "\t".join(texts).rstrip()
-        found |= dict.fromkeys(rows.keys() - found.keys(), "")
+            headers[place] = "\t".join(texts).rstrip()
+        headers |= dict.fromkeys(rows.keys() - headers.keys(), "")
         index = max(rows, default=index) + 1
-    at_end = found and len(page.lines) - max(found) <= _MAX_BETWEEN + 1
-    return found, columns if at_end else []
+    at_end = headers and len(page.lines) - max(headers) <= _MAX_BETWEEN + 1
+    return headers, columns if at_end else []
 
 
 def _unwrapped(page: PageLines, rows: Mapping[int, _Row]) -> dict[int, _Row]:

@@ -320,11 +320,11 @@ class HiddenText:
                 break
             area = self._known(self._areas[number])
             is_one = self._is_even(area, text, shown)
-            if (found := self._found(area, shown) if is_one else (None, False)) is None or not _overlap(area.box, shown):
+            if (ground := self._found(area, shown) if is_one else (None, False)) is None or not _overlap(area.box, shown):
                 continue
             text.near.append((area, number >= text.n_before))
             is_even = is_even and is_one
-            if found[1] and not text.is_clip:
+            if ground[1] and not text.is_clip:
                 break  # nothing below it is seen
         text.near.reverse()
         if is_even:

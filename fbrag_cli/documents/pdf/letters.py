@@ -55,12 +55,12 @@ class Letters:
 
     def origin(self, position: int) -> tuple[float, float]:
         """Return the place of a letter on its baseline; nan if it is unknown."""
-        if (found := self._origins.get(position)) is None:
+        if (origin := self._origins.get(position)) is None:
             self._numbers[:2] = [nan, nan]
             pdfium.FPDFText_GetCharOrigin(self._page, self._indices[position], *self._to_numbers[:2])
             x, y = self._numbers[:2]
-            self._origins[position] = found = x, y
-        return found
+            self._origins[position] = origin = x, y
+        return origin
 
     def address(self, position: int) -> int:
         """Return the address of the text object to which a letter belongs; 0 for white space that PDFium has added."""
@@ -161,8 +161,8 @@ class Letters:
         Otherwise 10^6 would be 106, and a note's number would become a part of the number before it.
         """
         signs: dict[int, str] = {}
-        for found in _DIGIT_AFTER.finditer(text):
-            before, digit = found.start(), found.end() + len(found[1])
+        for match in _DIGIT_AFTER.finditer(text):
+            before, digit = match.start(), match.end() + len(match[1])
             if self.address(before) == self.address(digit):
                 continue
             size, (_, near), (far, _) = self._size(before), self._sides(before), self._sides(digit)
@@ -172,11 +172,11 @@ class Letters:
                 continue
             if rise < 0 and not text[digit - 1].isdecimal():  # CO2 stays a word
                 continue
-            if found[1] and not pdfium.FPDFText_IsGenerated(self._page, self._indices[digit - 1]):
+            if match[1] and not pdfium.FPDFText_IsGenerated(self._page, self._indices[digit - 1]):
                 continue
-            signs |= dict.fromkeys(range(found.end(), digit), "")
+            signs |= dict.fromkeys(range(match.end(), digit), "")
             signs[digit] = f"{'^' if rise > 0 else '_'}{text[digit]}"
-            end = digit + len(found[2])
+            end = digit + len(match[2])
             if text.startswith("\r\n", end) and end + 2 < len(text):
                 x, y = self.origin(end + 2)
                 room = x - self._sides(end - 1)[1]

@@ -20,10 +20,10 @@ def parse_ranges(text: str, path: str) -> tuple[PageRange, ...]:
     """Parse page ranges as "3-9,12", or "3-" to the last page. path: of the document, for the error. Raises FbragError usage."""
     ranges = []
     for part in text.split(","):
-        if (found := _RANGE.fullmatch(part)) is None:
+        if (match := _RANGE.fullmatch(part)) is None:
             raise FbragError("usage", f"--pages: {part.strip()!r} is not a page or a range of pages", _EXAMPLE, document=path)
-        first = int(found[1])
-        last = int(found[3]) if found[3] else _TO_THE_END if found[2] else first
+        first = int(match[1])
+        last = int(match[3]) if match[3] else _TO_THE_END if match[2] else first
         if first > last:
             raise FbragError("usage", f"--pages: {first}-{last} runs backwards", f"--pages {last}-{first}", document=path)
         ranges.append((first, last))
@@ -42,9 +42,9 @@ def numbers_within(ranges: Sequence[PageRange] | None, n_pages: int, source: Sou
         if first < 1 or last > n_pages:
             missing = (0, 0) if first < 1 else (max(first, n_pages + 1), last)
             within = (max(first, 1), min(last, n_pages))
-            what = f"--pages: {source.name} has no {_said(*missing)}; its pages are 1-{n_pages}"
+            message = f"--pages: {source.name} has no {_said(*missing)}; its pages are 1-{n_pages}"
             left = f"{within[0]}-{within[1]}" if within[0] <= within[1] else f"1-{n_pages}"
-            raise FbragError("usage", what, f"--pages {left}", document=source.path)
+            raise FbragError("usage", message, f"--pages {left}", document=source.path)
     return sorted({number for first, last in ranges for number in range(first, last + 1)})
 
 

@@ -86,9 +86,9 @@ class PageReader:
         """Return the document, or a page; None for a page after the last. Raises FbragError, as `read_pdf` does."""
         if job > len(self._numbers):
             return None
-        found = self._read(self._numbers[job - 1]) if job else self._opened()
+        reply = self._read(self._numbers[job - 1]) if job else self._opened()
         before, self._clock = self._clock, process_time()
-        return replace(found, seconds=self._clock - before) if isinstance(found, ReadPage) else found
+        return replace(reply, seconds=self._clock - before) if isinstance(reply, ReadPage) else reply
 
     @cached_property
     def _pdf(self) -> PdfDocument:
@@ -155,14 +155,14 @@ class PageReader:
             return ReadPage(number, failure=str(error) or "it needs too much memory", cut=True)
         except Exception as error:
             return ReadPage(number, failure=reason(error))
-        found = Annotations()
+        noted = Annotations()
         if annotated:
             with suppress(Exception):
-                found = read_annotations(self._pypdf.pages[number - 1], number)
-        below = found.lines
+                noted = read_annotations(self._pypdf.pages[number - 1], number)
+        below = noted.lines
         if not lines.lines:
             lines, below = replace(lines, lines=below, heights=(nan,) * len(below)), ()
-        return ReadPage(number, lines, below, label=self._label(number), comments=found.comments, files=found.files)
+        return ReadPage(number, lines, below, label=self._label(number), comments=noted.comments, files=noted.files)
 
     def _unplaced(self, page: PdfPage, number: int) -> PageLines | None:
         """Return the lines of a page that PDFium has no letters of: their font is not embedded. Their places are unknown."""
@@ -170,10 +170,10 @@ class PageReader:
 
         if not self._markup and not HiddenText(page).is_plain:
             return None
-        found = ""
+        extracted = ""
         with suppress(Exception):
-            found = self._pypdf.pages[number - 1].extract_text()
-        text = _ONE_BY_ONE.sub("", without_surrogates(found[:_MAX_UNPLACED]))
+            extracted = self._pypdf.pages[number - 1].extract_text()
+        text = _ONE_BY_ONE.sub("", without_surrogates(extracted[:_MAX_UNPLACED]))
         lines = tuple(line.strip() for line in text.splitlines() if line.strip())
         return PageLines(lines, (nan,) * len(lines), page.get_height()) if lines else None
 
@@ -247,6 +247,6 @@ def reason(error: BaseException) -> str:
 
 def damaged(source: Source, why: str) -> FbragError:
     """Return the error of a PDF that cannot be read. why: a clause."""
-    what = f"{source.name} is damaged or not a PDF ({why})"
+    message = f"{source.name} is damaged or not a PDF ({why})"
     hint = f"get a new copy, or try: qpdf {source.shell_path} repaired.pdf"
-    return FbragError("doc_unreadable", what, hint, document=source.path)
+    return FbragError("doc_unreadable", message, hint, document=source.path)

@@ -90,9 +90,9 @@ def _document(source: Source, opened: Opened | Failure) -> Opened:
     if isinstance(opened, Failure):
         raise opened.error or (_cut if opened.kind == "timeout" else damaged)(source, opened.reason)
     if opened.encrypted:
-        what = f"{source.name} is a cover: its document lies inside it, encrypted ({one_line(opened.files[0], 100)})"
+        message = f"{source.name} is a cover: its document lies inside it, encrypted ({one_line(opened.files[0], 100)})"
         hint = "open it in the program that protected it, and save a copy without protection"
-        raise FbragError("pdf_encrypted", what, hint, document=source.path)
+        raise FbragError("pdf_encrypted", message, hint, document=source.path)
     return opened
 
 

@@ -168,11 +168,11 @@ def _of_line(index: int, line: int, number: int, page: PageLines, side: str) -> 
     n_words = len(_WORDS.findall(_COUNTING.sub("", text)))
     if n_words:
         yield _MarginLine(index, line, height, (side, text, None), n_words)
-    if found := _NUMBER_FIRST.fullmatch(text):
-        yield _MarginLine(index, line, height, (side, f"# {found[2].strip()}", int(found[1]) - number), n_words)
-    if (found := _NUMBER_LAST.fullmatch(text)) and found[1].strip():
-        key = (side, f"{found[1].strip()} #", int(found[3]) - number)
-        yield _MarginLine(index, line, height, key, n_words, strong=bool(found[2]))
+    if match := _NUMBER_FIRST.fullmatch(text):
+        yield _MarginLine(index, line, height, (side, f"# {match[2].strip()}", int(match[1]) - number), n_words)
+    if (match := _NUMBER_LAST.fullmatch(text)) and match[1].strip():
+        key = (side, f"{match[1].strip()} #", int(match[3]) - number)
+        yield _MarginLine(index, line, height, key, n_words, strong=bool(match[2]))
 
 
 def _runs(readings: Sequence[_MarginLine]) -> Iterator[list[_MarginLine]]:

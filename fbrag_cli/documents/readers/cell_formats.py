@@ -119,11 +119,11 @@ def _section_of(value: float, sections: Sequence[_Section]) -> tuple[_Section | 
     """Return the part of a format that shows a number, None for none, and whether a minus sign is before it."""
     numeric = sections[:3]
     if any(each.condition for each in numeric):
-        for at, each in enumerate(numeric):
-            if each.condition is None and (at == len(numeric) - 1 or value >= 0):
-                return each, value < 0
-            if each.condition is not None and _COMPARE[each.condition[0]](value, each.condition[1]):
-                return each, value < 0 and not (each.condition[0] in ("<", "<=") and each.condition[1] <= 0)
+        for at, section in enumerate(numeric):
+            if section.condition is None and (at == len(numeric) - 1 or value >= 0):
+                return section, value < 0
+            if section.condition is not None and _COMPARE[section.condition[0]](value, section.condition[1]):
+                return section, value < 0 and not (section.condition[0] in ("<", "<=") and section.condition[1] <= 0)
         return None, False
     if len(numeric) == 1 or value > 0 or (value == 0 and len(numeric) < 3):
         return numeric[0], value < 0

@@ -97,9 +97,9 @@ class StyleSheet:
             room = max(0, room - len(sheet))
 
     def _add(self, selector: str, body: str, order: int, *, is_sure: bool) -> None:
-        found = _COMBINATOR.split(selector.replace(":root", "html"), _MAX_PARTS)
+        pieces = _COMBINATOR.split(selector.replace(":root", "html"), _MAX_PARTS)
         parts: list[_Part] = []  # from right to left
-        for written, combinator in zip(found[::-2], [*found[-2::-2], None], strict=True):
+        for written, combinator in zip(pieces[::-2], [*pieces[-2::-2], None], strict=True):
             compound = _COMPOUND.fullmatch(written)
             if compound is None or not written or "::" in written:
                 return
@@ -157,9 +157,9 @@ class StyleSheet:
 def drawn(look: Look, styles: Mapping[str, str]) -> Look:
     """Return how the text of an element is drawn. look: how that around it is."""
     size, color, ground, on_picture = look.size, look.color, look.ground, look.on_picture
-    if "(" not in styles.get("font-size", "(") and (found := _SIZE.search(styles["font-size"])):
-        unit = _POINTS.get(found[2] or "px") or (12.0 if size is None else size) / (100 if found[2] == "%" else 1)
-        size = float(found[1] or 0) * unit
+    if "(" not in styles.get("font-size", "(") and (match := _SIZE.search(styles["font-size"])):
+        unit = _POINTS.get(match[2] or "px") or (12.0 if size is None else size) / (100 if match[2] == "%" else 1)
+        size = float(match[1] or 0) * unit
     if (written := styles.get("color", "inherit")) != "inherit":
         color = parse_color(written)
     ground_color, picture = styles.get("background-color", ""), styles.get("background-image", "")

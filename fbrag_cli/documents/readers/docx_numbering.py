@@ -98,17 +98,17 @@ class Numbering:
     def label(self, key: str, depth: int) -> str:
         """Count a paragraph at level `depth` (from 0) of numbering `key`. Return its number, as "4.2" with the space after it, or
         "- ", indented unless it repeats the numbers of the levels above; "" if none is shown."""
-        found = self._list(key)
-        if found is None or depth not in found.levels:
+        numbered = self._list(key)
+        if numbered is None or depth not in numbered.levels:
             return ""
-        counts, level = found.counts, found.levels[depth]
-        if depth in found.starts and depth not in found.begun:
-            counts[depth] = found.starts[depth]
+        counts, level = numbered.counts, numbered.levels[depth]
+        if depth in numbered.starts and depth not in numbered.begun:
+            counts[depth] = numbered.starts[depth]
         else:
-            counts[depth] = counts[depth] + 1 if depth in counts else found.starts.get(depth, level.start)
-        found.begun.add(depth)
+            counts[depth] = counts[depth] + 1 if depth in counts else numbered.starts.get(depth, level.start)
+        numbered.begun.add(depth)
         for deeper in range(depth + 1, _LEVELS):
-            restart = found.levels[deeper].restart if deeper in found.levels else None
+            restart = numbered.levels[deeper].restart if deeper in numbered.levels else None
             if restart is None or depth < restart:
                 counts.pop(deeper, None)
         indent = "  " * depth
@@ -117,8 +117,8 @@ class Numbering:
 
         def written(place: re.Match[str]) -> str:
             at = int(place[1]) - 1
-            other = found.levels.get(at, _Level())
-            count = counts.get(at, found.starts.get(at, other.start))
+            other = numbered.levels.get(at, _Level())
+            count = counts.get(at, numbered.starts.get(at, other.start))
             return str(count) if level.legal and other.format != "none" else written_number(count, other.format)
 
         text = _PLACE.sub(written, level.text)[:_MAX_LABEL].strip()
@@ -135,14 +135,14 @@ class Numbering:
         abstract = None if element is None else self._kind(element)
         if element is None or abstract is None:
             return None
-        found = _List({}, self._counts.setdefault(attribute(abstract.attrib, "abstractNumId"), {}), {})
+        numbered = _List({}, self._counts.setdefault(attribute(abstract.attrib, "abstractNumId"), {}), {})
         for level in (*abstract.iterchildren("{*}lvl"), *element.iterfind("{*}lvlOverride/{*}lvl")):
-            _add(found, level)
+            _add(numbered, level)
         for override in element.iterchildren("{*}lvlOverride"):
             start, depth = number(value_at(override, "startOverride"), -1), number(attribute(override.attrib, "ilvl"), -1)
             if start >= 0 and depth >= 0:
-                found.starts[depth] = start
-        return found
+                numbered.starts[depth] = start
+        return numbered
 
     def _kind(self, element: _Element) -> _Element | None:
         """Return the abstract numbering of a numbering, which may be that of a style."""

@@ -103,16 +103,16 @@ class Styles:
 
     def _resolve(self, name: str) -> Properties:
         style: Properties = {}
-        if name not in self._elements and (found := _HEADING.fullmatch(name)):  # of programs that leave the styles out
-            style["outlineLvl"] = str(int(found[1]) - 1)
-        for each, element in self._line(name):
+        if name not in self._elements and (heading := _HEADING.fullmatch(name)):  # of programs that leave the styles out
+            style["outlineLvl"] = str(int(heading[1]) - 1)
+        for style_id, element in self._line(name):
             if value_at(element, "pPr/numPr/numId"):
-                style.setdefault("numbered by", each)
+                style.setdefault("numbered by", style_id)
             for path in ("rPr", "pPr", "pPr/numPr"):
                 self._take(style, element, path)
             name = value_at(element, "name")
-            if found := _HEADING.fullmatch(name):
-                style.setdefault("outlineLvl", str(int(found[1]) - 1))
+            if heading := _HEADING.fullmatch(name):
+                style.setdefault("outlineLvl", str(int(heading[1]) - 1))
             elif name == "Title":
                 style.setdefault("outlineLvl", "0")
         return style

@@ -74,9 +74,9 @@ def read_drawing(
 
     drawing = Drawing(lambda identity: read(relations.pop(identity, None)), left_out, markup, layout)
     archive.feed(part, drawing)
-    for each in relations.values():
-        if each.kind == "diagramData":  # its frame is in a form that is not known
-            drawing.builder.extend(read(each))
+    for link in relations.values():
+        if link.kind == "diagramData":  # its frame is in a form that is not known
+            drawing.builder.extend(read(link))
     return drawing
 
 
@@ -143,9 +143,9 @@ class Layout:
     def _inherited(self, frame: _Frame) -> list[_Frame]:
         """Return the placeholders that a shape fills: those with its index, then those of its type."""
         kind, index = frame.placeholder or ("", "")
-        found = [each for each in self.placeholders if each.placeholder is not None and kind]
-        same = [each for each in found if each.placeholder is not None and index and each.placeholder[1] == index]
-        return same + [each for each in found if each.placeholder is not None and each.placeholder[0] == kind]
+        placed = [each for each in self.placeholders if each.placeholder is not None and kind]
+        same = [each for each in placed if each.placeholder is not None and index and each.placeholder[1] == index]
+        return same + [each for each in placed if each.placeholder is not None and each.placeholder[0] == kind]
 
 
 class Drawing(Target):
@@ -417,12 +417,12 @@ def _color(layout: Layout, name: str, attributes: Mapping[str, str]) -> Color | 
 
 def names_of_authors(archive: Archive, linked: Iterable[Relation]) -> dict[str, str]:
     """Return the names of those who comment, by their identities. linked: the relations of the workbook or presentation."""
-    found = {}
-    for each in linked:
-        if each.kind in _OF_AUTHORS and each.target in archive:
-            for element in archive.tree(each.target).iter("{*}cmAuthor", "{*}author", "{*}person"):
-                found[element.get("id", "")] = element.get("name") or element.get("displayName") or ""
-    return found
+    names = {}
+    for relation in linked:
+        if relation.kind in _OF_AUTHORS and relation.target in archive:
+            for element in archive.tree(relation.target).iter("{*}cmAuthor", "{*}author", "{*}person"):
+                names[element.get("id", "")] = element.get("name") or element.get("displayName") or ""
+    return names
 
 
 def comments_of(archive: Archive, linked: Iterable[Relation], place: str, authors: Mapping[str, str]) -> Iterator[str]:
@@ -431,10 +431,10 @@ def comments_of(archive: Archive, linked: Iterable[Relation], place: str, author
     linked: its relations. place: its name in the comment; the cell follows it, if there is one. authors: from
     `names_of_authors`.
     """
-    for each in linked:
-        if each.kind not in _OF_COMMENTS or each.target not in archive:
+    for relation in linked:
+        if relation.kind not in _OF_COMMENTS or relation.target not in archive:
             continue
-        root = archive.tree(each.target)
+        root = archive.tree(relation.target)
         own = {str(number): "".join(element.itertext()) for number, element in enumerate(root.iter("{*}author"))}
         for element in root.iter(*_COMMENTS):
             author = (own or authors).get(element.get("authorId") or element.get("personId") or "", "")

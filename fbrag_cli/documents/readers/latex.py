@@ -114,12 +114,12 @@ class _Whole:
         self.warnings += decoded.warnings
         text, begin = decoded.text, decoded.text.find("\\begin{document}")
         spans = [
-            (start, found.end(), part)
+            (start, match.end(), part)
             for kind, name, start, _ in _tokens(text)
             if kind == "name"
             and name in ("input", "include", "subfile", "subfileinclude")
-            and (found := _INCLUDED.match(text, start))
-            if (part := self._part((found[1] or found[2]).strip(), inside, shown=start > begin)) is not None
+            and (match := _INCLUDED.match(text, start))
+            if (part := self._part((match[1] or match[2]).strip(), inside, shown=start > begin)) is not None
         ]
         return _replaced(text, spans, keep_lines=False)
 
@@ -160,25 +160,25 @@ def _without_comments(text: str) -> str:
     spans: list[_Span] = []
     braces: list[int] = []  # starts of the open groups
     conditionals: list[tuple[str, int, list[int]]] = []  # name, start and innermost group of each open one
-    for kind, found, start, end in _tokens(text):
+    for kind, content, start, end in _tokens(text):
         match kind:
             case "comment":
                 line = text.rfind("\n", 0, start) + 1
                 spans.append((start, end, "") if text[line:start].strip() else (line, end, "%"))
             case "environment":
                 spans.append((start, end, ""))
-            case "brace" if found == "{":
+            case "brace" if content == "{":
                 braces.append(start)
             case "brace" if braces:
                 braces.pop()
-            case "name" if found.startswith("if") and found not in _NO_CONDITIONALS:
-                conditionals.append((found, start, braces[-1:]))
-            case "name" if found in ("else", "fi") and conditionals:
+            case "name" if content.startswith("if") and content not in _NO_CONDITIONALS:
+                conditionals.append((content, start, braces[-1:]))
+            case "name" if content in ("else", "fi") and conditionals:
                 name, begin, group = conditionals.pop()
                 if name == "iffalse" and group == braces[-1:]:  # not that of a command that begins a comment
                     spans.append((begin, end, ""))
                     name, begin = "else", start
-                if found == "else":
+                if content == "else":
                     conditionals.append((name, begin, group))
                 elif name == "else":
                     spans.append((start, end, ""))
@@ -222,13 +222,13 @@ def _printed(text: str) -> str:
 
 def _accented(command: str, own: set[str]) -> str:
     """Return the letter or sign that a command prints; "" for a command of the author."""
-    found = _TOKEN.match(command)
-    if found is None or (found["letter"] or found["sign"]) in own:
+    match = _TOKEN.match(command)
+    if match is None or (match["letter"] or match["sign"]) in own:
         return ""
-    if found["sign"]:
-        return _SIGNS[found["sign"]]
-    letter = (found["braced"] or found["bare"]).strip("\\ ")
-    return normalize("NFC", letter + _MARKS[found["mark"] or found["letter"]])
+    if match["sign"]:
+        return _SIGNS[match["sign"]]
+    letter = (match["braced"] or match["bare"]).strip("\\ ")
+    return normalize("NFC", letter + _MARKS[match["mark"] or match["letter"]])
 
 
 def _tokens(text: str) -> Iterator[tuple[str, str, int, int]]:
@@ -239,11 +239,11 @@ def _tokens(text: str) -> Iterator[tuple[str, str, int, int]]:
     literal = _LITERAL.union(_OWN_LITERAL.findall(text)[:_MAX_OWN_LITERAL])
     endless: set[str] = set()  # environments that do not end after here
     at = 0
-    while (found := _TOKEN.search(text, at)) is not None:
-        at, kind = found.end(), found.lastgroup
+    while (match := _TOKEN.search(text, at)) is not None:
+        at, kind = match.end(), match.lastgroup
         if kind is None:
             continue
-        content = found[kind]
+        content = match[kind]
         if kind == "quote":
             end = text.find("}" if content == "{" else content, at, at + _LONGEST_QUOTED)
             at = end + 1 if end >= 0 else at
@@ -255,9 +255,9 @@ def _tokens(text: str) -> Iterator[tuple[str, str, int, int]]:
                 continue
             at = end + len(closing)
             if content == "comment":
-                yield "environment", content, found.start(), at
+                yield "environment", content, match.start(), at
         else:
-            yield kind, content, found.start(), at
+            yield kind, content, match.start(), at
 
 
 def _closings(tokens: Iterable[tuple[str, str, int, int]]) -> dict[int, int]:

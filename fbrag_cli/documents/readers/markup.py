@@ -110,8 +110,8 @@ def _without_comments(text: str) -> tuple[str, int]:
     at, kept, n_comments = front.end() if front else 0, 0, 0
     parts: list[str] = []
     last = {mark: text.rfind(closing) for mark, closing in _CLOSING.items()}
-    while found := _OPENING.search(text, at):
-        mark, fence, ticks, at = found[0], found[1], found[2], found.end()
+    while match := _OPENING.search(text, at):
+        mark, fence, ticks, at = match[0], match[1], match[2], match.end()
         if fence:
             end = re.compile(rf"^[ \t>]*{fence[0]}{{{len(fence)},}}[ \t]*$", re.MULTILINE).search(text, at)
             at = end.end() if end else len(text)
@@ -121,7 +121,7 @@ def _without_comments(text: str) -> tuple[str, int]:
             at += end.end() if end else 0
         elif at <= last[mark]:
             closing = text.index(_CLOSING[mark], at)
-            parts += text[kept : found.start()], "\n" * text.count("\n", at, closing)
+            parts += text[kept : match.start()], "\n" * text.count("\n", at, closing)
             n_comments += bool(text[at:closing].strip())
             at = kept = closing + len(_CLOSING[mark])
     return "".join((*parts, text[kept:])), n_comments

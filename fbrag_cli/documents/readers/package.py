@@ -85,9 +85,9 @@ class Archive:
                     self._left -= len(piece)
                     if self._left < 0:
                         size = f"{MAX_UNPACKED // 1_000_000} MB"
-                        what = f"{self._source.name} is {self._kind} that unpacks to more than {size} of text"
+                        message = f"{self._source.name} is {self._kind} that unpacks to more than {size} of text"
                         hint = "name a text version of it, or its parts"
-                        raise FbragError("doc_unreadable", what, hint, document=self._source.path)
+                        raise FbragError("doc_unreadable", message, hint, document=self._source.path)
         except (zipfile.BadZipFile, zlib.error, EOFError, OSError, OverflowError, NotImplementedError, ValueError) as error:
             raise self.damaged(f"{name}: {_reason(error)}") from None
         return b"".join(pieces)
@@ -108,9 +108,11 @@ class Archive:
         folder, name = posixpath.split(part)
         relations = posixpath.join(folder, "_rels", f"{name}.rels")
         return [
-            Relation(each.get("Id", ""), each.get("Type", "").rpartition("/")[2], resolved(folder, each.get("Target", "")))
-            for each in (self.tree(relations).iter("{*}Relationship") if relations in self else ())
-            if each.get("TargetMode") != "External"
+            Relation(
+                element.get("Id", ""), element.get("Type", "").rpartition("/")[2], resolved(folder, element.get("Target", ""))
+            )
+            for element in (self.tree(relations).iter("{*}Relationship") if relations in self else ())
+            if element.get("TargetMode") != "External"
         ]
 
 

@@ -152,16 +152,16 @@ def _lines(value: list[Any], depth: int, *, apart: bool) -> Iterator[str]:
     # The objects of a list are records, and so are those of an object if they begin with the same key.
     alike = not is_object or len({each[0][0] if isinstance(each, _Pairs) else "" for each in inside}) == 1
     records = apart and len(inside) > 1 and 2 * len(inside) >= len(pairs) and alike and isinstance(inside[0], _Pairs)
-    for key, each in pairs:
+    for key, item in pairs:
         sign = "" if not is_object and records else f"{key}: " if is_object and key else "- " * (not is_object)
-        if not isinstance(each, list):
-            yield (indent + sign + _scalar(each).replace("\n", f"\n{indent}  ")).rstrip(" ")
-        elif (inline := _inline(each)) is not None:
+        if not isinstance(item, list):
+            yield (indent + sign + _scalar(item).replace("\n", f"\n{indent}  ")).rstrip(" ")
+        elif (inline := _inline(item)) is not None:
             yield (indent + sign + inline).rstrip(" ")
         else:
             if sign:
                 yield (indent + sign).rstrip()
-            yield from _lines(each, depth + bool(sign), apart=apart and not records)
+            yield from _lines(item, depth + bool(sign), apart=apart and not records)
         if records:
             yield ""
 

@@ -104,9 +104,9 @@ def _colors(data: bytes) -> dict[int, Color]:
 
 def _code_page(data: bytes) -> str:
     """Return the code page that a document names, if Python has it; otherwise cp1252."""
-    found = _CODE_PAGE.search(data[:_HEAD])
+    match = _CODE_PAGE.search(data[:_HEAD])
     try:
-        return codecs.lookup(f"cp{int(found[1])}").name if found else "cp1252"
+        return codecs.lookup(f"cp{int(match[1])}").name if match else "cp1252"
     except LookupError:
         return "cp1252"
 
@@ -224,12 +224,12 @@ class _RichText:
     def _skip_group(self) -> None:
         """Go to the end of the open group."""
         depth, at = 1, self._at
-        while depth and (found := _SKIPPED.search(self._data, at)) is not None:
-            at = found.end()
-            if found[1] is not None:
-                at += int(found[1])
+        while depth and (match := _SKIPPED.search(self._data, at)) is not None:
+            at = match.end()
+            if match[1] is not None:
+                at += int(match[1])
             else:
-                depth += {b"{": 1, b"}": -1}.get(found[0], 0)
+                depth += {b"{": 1, b"}": -1}.get(match[0], 0)
         if depth:
             at = len(self._data)
         self._at = min(at, len(self._data))

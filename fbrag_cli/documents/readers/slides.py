@@ -42,9 +42,9 @@ def read_slides(source: Source, codec: str | None = None, markup: bool = False) 
             missing += 1
             continue
         linked = archive.relations(name)
-        found = _blocks_of(archive, name, at, linked, left_out, markup_text, layouts)
-        if found is not None:
-            blocks += found
+        slide = _blocks_of(archive, name, at, linked, left_out, markup_text, layouts)
+        if slide is not None:
+            blocks += slide
             comments += comments_of(archive, linked, f"slide {at}", authors)
     if missing:
         warnings.append(f"{source.name}: {missing} of its {len(slides)} slides are missing")
@@ -90,9 +90,9 @@ def _blocks_of(
     left_out += inside
     notes = [
         replace(block, group=block.group and f"notes {block.group}")
-        for each in linked
-        if each.kind == "notesSlide" and each.target in archive
-        for block in read_drawing(archive, each.target, (), left_out, markup).blocks()
+        for relation in linked
+        if relation.kind == "notesSlide" and relation.target in archive
+        for block in read_drawing(archive, relation.target, (), left_out, markup).blocks()
     ]
     if notes:
         notes[0] = replace(notes[0], text=f"Notes: {notes[0].text}")

@@ -86,11 +86,11 @@ class _Reading:
         self._length = 0  # of the text, in characters
 
     def extracted(self, blocks: Iterator[Block], media_type: str) -> Extracted:
-        found = extracted([*blocks], media_type, self.left_out, self.markup, self.comments)
+        result = extracted([*blocks], media_type, self.left_out, self.markup, self.comments)
         if self.n_formulas:
             formulas = f"{plural(self.n_formulas, 'formula')} without a value (open and save the file in a spreadsheet program)"
-            found = replace(found, left_out=(*found.left_out, formulas))
-        return found
+            result = replace(result, left_out=(*result.left_out, formulas))
+        return result
 
     def count(self, n: int) -> None:
         """Count characters of text. Raises FbragError doc_unreadable for too many."""
@@ -179,10 +179,10 @@ def _tables_on(archive: Archive, linked: Iterable[Relation]) -> Iterator[_Elemen
 
 def _drawings(reading: _Reading, archive: Archive, linked: Iterable[Relation]) -> Iterator[Block]:
     """Yield the text boxes, charts and diagrams that lie on a sheet. linked: its relations."""
-    for each in linked:
-        if each.kind == "drawing" and each.target in archive:
-            inside = archive.relations(each.target)
-            yield from read_drawing(archive, each.target, inside, reading.left_out, reading.markup).blocks()
+    for relation in linked:
+        if relation.kind == "drawing" and relation.target in archive:
+            inside = archive.relations(relation.target)
+            yield from read_drawing(archive, relation.target, inside, reading.left_out, reading.markup).blocks()
 
 
 @dataclass(frozen=True)
@@ -202,11 +202,11 @@ def _styles(root: _Element, theme: dict[str, str]) -> dict[str, _Style]:
     codes = {each.get("numFmtId"): each.get("formatCode", "") for each in root.iter("{*}numFmt")}
     fonts = [each for group in root.iterchildren("{*}fonts") for each in group]
     fills = [each for group in root.iterchildren("{*}fills") for each in group]
-    found = []
-    for each in (each for group in root.iterchildren("{*}cellXfs") for each in group):
-        identity = each.get("numFmtId", "0")
+    styles = []
+    for cell_format in (each for group in root.iterchildren("{*}cellXfs") for each in group):
+        identity = cell_format.get("numFmtId", "0")
         code = codes.get(identity) or BUILT_IN.get(number(identity), "General")
-        font, fill = (_chosen(group, each.get(name, "0")) for group, name in ((fonts, "fontId"), (fills, "fillId")))
+        font, fill = (_chosen(group, cell_format.get(name, "0")) for group, name in ((fonts, "fontId"), (fills, "fillId")))
         pattern = None if fill is None else fill.find("{*}patternFill")
         kind = "none" if fill is None or (pattern is not None and not pattern.get("patternType")) else "gradient"
         kind = pattern.get("patternType", kind) if pattern is not None else kind
@@ -218,8 +218,8 @@ def _styles(root: _Element, theme: dict[str, str]) -> dict[str, _Style]:
             ground=ground,
             on_picture=kind != "none" and ground is None,
         )
-        found.append(_Style(code, is_hidden(look)))
-    return {str(at): style for at, style in enumerate(found)}
+        styles.append(_Style(code, is_hidden(look)))
+    return {str(at): style for at, style in enumerate(styles)}
 
 
 def _chosen(group: list[_Element], at: str) -> _Element | None:
@@ -596,9 +596,9 @@ def _of_xls(reading: _Reading) -> Iterator[Block]:
                     sheet.merged = [(*first, *last) for first, last in cells.merged_cell_ranges or () if first[0] < last[0]]
                 yield from reading.blocks(sheet, at)
     except PasswordError:
-        what = f"{source.name} is encrypted with a password"
+        message = f"{source.name} is encrypted with a password"
         hint = "open it in Excel and save it without a password"
-        raise FbragError("doc_unreadable", what, hint, document=source.path) from None
+        raise FbragError("doc_unreadable", message, hint, document=source.path) from None
     except FbragError:
         raise
     except Exception as error:  # calamine has a dozen exceptions for damaged files

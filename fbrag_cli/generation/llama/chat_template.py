@@ -79,10 +79,10 @@ class ChatTemplate:
         first, *others, last = self._pieces[roles]
         if not self._is_closed(last):
             last += self._end
-        found: list[Segment] = [Markup(first)]
+        segments: list[Segment] = [Markup(first)]
         for message, piece in zip(closed, (*others, last), strict=True):
-            found += [*_words(message), Markup(piece)]
-        return (*found, *opening)
+            segments += [*_words(message), Markup(piece)]
+        return (*segments, *opening)
 
     def beginning(self, messages: Sequence[Message]) -> tuple[Segment, ...]:
         """Return the prompt for `messages` up to the end of the words of the last complete message: the common beginning of all
@@ -99,11 +99,13 @@ class ChatTemplate:
         if not _OF_THOUGHTS.search(self._source):
             self._against, self._pieces[question] = tried[0], _checked(self._rendered(question, tried[0]))
             return
-        found = [self._rendered(question, settings) for settings in tried]
+        renderings = [self._rendered(question, settings) for settings in tried]
         thinking, past = self._rendered(question, REASONING_SETTINGS), self._rendered(chat, tried[0])
-        usable = [(settings, each) for settings, each in zip(tried, found, strict=True) if isinstance(each, list)]
-        plain = usable[0][1] if usable else _checked(found[0])
-        self.reasoning_tags = reasoning_tags_of("\n".join([self._source, *(piece for each in (*found, past) for piece in each)]))
+        usable = [(settings, each) for settings, each in zip(tried, renderings, strict=True) if isinstance(each, list)]
+        plain = usable[0][1] if usable else _checked(renderings[0])
+        self.reasoning_tags = reasoning_tags_of(
+            "\n".join([self._source, *(piece for each in (*renderings, past) for piece in each)])
+        )
         # The first settings are enough if they end the prompt with the tag that closes reasoning.
         self._against, pieces = usable[1 if len(usable) > 1 and self.reasoning_tags and not self._is_closed(plain[-1]) else 0]
         if self.reasoning_tags and not self._is_closed(pieces[-1]):

@@ -72,12 +72,12 @@ class Context:
             batch = self._embeddings(tokens, vectors)
         else:
             batch = self._batch
-            for i, each in enumerate(tokens):
-                batch.token[i] = each.token
-        for i, each in enumerate(tokens):
-            batch.pos[i] = each.position
-            batch.n_seq_id[i], batch.seq_id[i][0] = 1, each.sequence
-            batch.logits[i] = each.wanted
+            for i, token in enumerate(tokens):
+                batch.token[i] = token.token
+        for i, token in enumerate(tokens):
+            batch.pos[i] = token.position
+            batch.n_seq_id[i], batch.seq_id[i][0] = 1, token.sequence
+            batch.logits[i] = token.wanted
         batch.n_tokens = len(tokens)
         if status := self._weights.decode(self._context, batch):
             raise _too_large(f"llama.cpp stopped at a batch of {len(tokens)} tokens (status {status}): {native_log.last_error()}")

@@ -258,11 +258,11 @@ class LlamaScorer(LlamaEncoder):
             try:
                 self._make_context(llama_cpp.LLAMA_POOLING_TYPE_MEAN)
                 self._n_outputs = llama_cpp.llama_model_n_embd_out(self._weights.model)
-                found = [vector / max(float(np.linalg.norm(vector)), 1e-9) for vector in self._vectors(windows)]
+                vectors = [vector / max(float(np.linalg.norm(vector)), 1e-9) for vector in self._vectors(windows)]
             finally:
                 self._make_context(self._pooling)
                 self._n_outputs = len(self.labels)
-        return np.array(found, np.float32)
+        return np.array(vectors, np.float32)
 
     def windows(self, question: str, text: str) -> list[list[int]]:
         """Return the token ids for a pair, in as few windows as possible, of about equal length.

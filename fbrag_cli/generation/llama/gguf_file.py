@@ -122,14 +122,14 @@ class OpenFile:
 
     def number(self, key: str) -> int | None:
         """Return a number from the metadata of the file's architecture, such as "block_count"; None if it is missing."""
-        found = ggml().gguf_find_key(self.pointer, b"general.architecture")
-        if found < 0 or ggml().gguf_get_kv_type(self.pointer, found) != _STRING:
+        index = ggml().gguf_find_key(self.pointer, b"general.architecture")
+        if index < 0 or ggml().gguf_get_kv_type(self.pointer, index) != _STRING:
             return None
-        architecture = ggml().gguf_get_val_str(self.pointer, found)
-        found = ggml().gguf_find_key(self.pointer, architecture + b"." + key.encode())
-        if found < 0 or ggml().gguf_get_kv_type(self.pointer, found) != _UINT32:
+        architecture = ggml().gguf_get_val_str(self.pointer, index)
+        index = ggml().gguf_find_key(self.pointer, architecture + b"." + key.encode())
+        if index < 0 or ggml().gguf_get_kv_type(self.pointer, index) != _UINT32:
             return None
-        return int(ggml().gguf_get_val_u32(self.pointer, found))
+        return int(ggml().gguf_get_val_u32(self.pointer, index))
 
 
 @contextmanager

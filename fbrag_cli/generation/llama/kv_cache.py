@@ -129,10 +129,10 @@ class PromptCache:
         shared = source.cells[:n_shared] if source else []
         if not self._fits(need, live, shared):
             return None
-        for each in [each for each in self._held if not each.live and each is not source]:
+        for idle in [each for each in self._held if not each.live and each is not source]:
             if self._fits(need, self._held, shared):
                 break
-            self._remove(each)
+            self._remove(idle)
         if source and not self._fits(need, self._held, shared):
             prompt = self._continued(source, n_shared)
         else:

@@ -258,9 +258,9 @@ class Scheduler:
             self._prompts.release(request.prompt)
         request.error, request.ended = error, perf_counter()
         with self._changed:
-            for each in (self._running, self._waiting):
-                if request in each:
-                    each.remove(request)
+            for queue in (self._running, self._waiting):
+                if request in queue:
+                    queue.remove(request)
             request.done = True
             self._changed.notify_all()
 

@@ -68,15 +68,15 @@ async def read(request: Request, kind: type[M]) -> M:
     """Return the JSON object of a request as a record of this kind. Raises FbragError `usage`, `too_large` for more than 1 MB."""
     body = await body_of(request, MOST_JSON, "upload a text by POST /v1/documents")
     try:
-        found = json.loads(body, parse_constant=_no_number)
+        fields = json.loads(body, parse_constant=_no_number)
     except (ValueError, RecursionError) as error:  # UnicodeDecodeError is a ValueError
         raise FieldError(
             "", f"the body is not JSON: {one_line(str(error), _SHOWN)}", 'send an object: {"question": "…"}'
         ) from None
-    if not isinstance(found, dict):
+    if not isinstance(fields, dict):
         raise FieldError("", "the body is not a JSON object", 'send an object: {"question": "…"}')
     try:
-        return kind.model_validate(found)
+        return kind.model_validate(fields)
     except ValidationError as errors:
         raise _first(errors, kind) from None
 

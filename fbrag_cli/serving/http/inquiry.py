@@ -99,21 +99,21 @@ def usable_models(session: Session) -> list[str]:
 def _checked(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the checked values of settings by name. Those that name files are not for clients."""
     known = {name: each for name, each in all_settings().items() if name == "instructions" or not _is_free(each)}
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for key, value in settings.items():
         name = key.replace("-", "_")
         if name == "method":
             if not isinstance(value, str):
                 raise FieldError("settings.method", "a name is needed", "see fbrag ask --help")
-            found[name] = value
+            values[name] = value
         elif name not in known:
             hint = suggestion(name, ["method", *known], "see fbrag ask --help")
             raise FieldError("settings", f"there is no {one_line(key, _SHOWN)}", hint)
         elif value is not None:
-            found[name] = known[name].check(value, f"settings.{name}", "null means the default")
-    if str(found.get("instructions", "")).startswith("@"):
+            values[name] = known[name].check(value, f"settings.{name}", "null means the default")
+    if str(values.get("instructions", "")).startswith("@"):
         raise FieldError("settings.instructions", "a file is not read for a client", "send the instructions themselves")
-    return found
+    return values
 
 
 def _is_free(setting: Setting) -> bool:

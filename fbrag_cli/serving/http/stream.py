@@ -43,9 +43,9 @@ async def followed(job: Job) -> AsyncGenerator[list[tuple[int, Event]], None]:
     with job.watched(wake):
         while True:
             woken.clear()
-            if found := job.events(last):
-                yield found
-                last, event = found[-1]
+            if events := job.events(last):
+                yield events
+                last, event = events[-1]
                 if event is END:
                     return
             else:

@@ -159,7 +159,8 @@ def explained(trace: Trace, sought: str) -> dict[str, Any]:
         "chunks": [_part(row, (*_PLACE, *_RANKS)) | _shown(text) for row, text in zip(shown, texts, strict=True)],
         "found": None if held is None else len(held),
         "samples": [
-            {"rationale": one_line(each.rationale, _NAMED), "answer": one_line(each.answer, _NAMED)} for each in trace.samples
+            {"rationale": one_line(sample.rationale, _NAMED), "answer": one_line(sample.answer, _NAMED)}
+            for sample in trace.samples
         ],
         "warnings": _warnings(trace),
     }
@@ -207,7 +208,7 @@ def _sources(trace: Trace) -> list[dict[str, Any]]:
     from fbrag_cli.render.answer import answer_of
     from fbrag_cli.render.as_json import sources
 
-    answer, found = answer_of(trace), list[dict[str, Any]]()
+    answer, parts = answer_of(trace), list[dict[str, Any]]()
     cited = answer.cited
     for source, shown in zip(sources(trace, answer), answer.sources, strict=True):
         sentence = "" if shown.sentence is None else one_line(shown.sentence.text, _NAMED)
@@ -215,8 +216,8 @@ def _sources(trace: Trace) -> list[dict[str, Any]]:
         about = {"relative_score": source["relative_score"], "sentence": sentence}
         if trace.status != "retrieved":
             about["cited"] = source["id"] in cited
-        found.append(_part(source) | about | _shown(source["text"] if in_full else sentence) | {"truncated": not in_full})
-    return found
+        parts.append(_part(source) | about | _shown(source["text"] if in_full else sentence) | {"truncated": not in_full})
+    return parts
 
 
 def _shown(text: str) -> dict[str, Any]:

@@ -214,15 +214,15 @@ async def _in_thread(context: Context, work: Callable[[Listener], Any]) -> Any:
         async with anyio.create_task_group() as group:
             group.start_soon(reported)
             try:
-                found, error = await anyio.to_thread.run_sync(run, abandon_on_cancel=True), None
+                result, error = await anyio.to_thread.run_sync(run, abandon_on_cancel=True), None
             except Exception as raised:  # the group would put it into a group of errors
-                found, error = None, raised
+                result, error = None, raised
             group.cancel_scope.cancel()
     finally:
         cancellation.request(StoppedError())
     if error:
         raise error
-    return found
+    return result
 
 
 def _asked(desk: Desk, paths: list[str], question: str, markup: bool, *, answering: bool) -> Job:

@@ -98,15 +98,15 @@ def _logging(log: Callable[[str], object]) -> Iterator[None]:
     """Let `log` receive what the libraries log, until the block ends."""
     handler = _Lines(log)
     loggers = [logging.getLogger(name) for name in ("uvicorn", "asyncio", "fbrag")]
-    for each in loggers:
-        each.addHandler(handler)
-        each.propagate = False
+    for logger in loggers:
+        logger.addHandler(handler)
+        logger.propagate = False
     try:
         yield
     finally:
-        for each in loggers:
-            each.removeHandler(handler)
-            each.propagate = True
+        for logger in loggers:
+            logger.removeHandler(handler)
+            logger.propagate = True
 
 
 class _Lines(logging.Handler):

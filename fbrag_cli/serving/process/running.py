@@ -61,18 +61,18 @@ class Running:
 
 def running() -> list[Running]:
     """Return this user's processes that serve, by their ports. The file of one that is gone is deleted."""
-    found = []
+    alive = []
     for path in runtime_dir().glob("serve-*.json"):
         try:
-            each = Running(**json.loads(path.read_bytes()))
-            is_alive = each.is_alive
+            server = Running(**json.loads(path.read_bytes()))
+            is_alive = server.is_alive
         except (OSError, ValueError, TypeError):
             is_alive = False
         if is_alive:
-            found.append(each)
+            alive.append(server)
         else:
             path.unlink(missing_ok=True)
-    return sorted(found, key=lambda each: each.port)
+    return sorted(alive, key=lambda each: server.port)
 
 
 @contextmanager
@@ -131,24 +131,24 @@ def listening(host: str, port: int | None, usual: int) -> Iterator[socket.socket
     that cannot be listened on.
     """
     try:
-        found = socket.getaddrinfo(host, port or 0, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        addresses = socket.getaddrinfo(host, port or 0, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except (OSError, UnicodeError) as error:
-        what = f"--host {host}: no address of this machine ({getattr(error, 'strerror', None) or error})"
-        raise FbragError("usage", what, "--host 127.0.0.1") from None
-    family, kind, protocol, _, address = found[0]
+        message = f"--host {host}: no address of this machine ({getattr(error, 'strerror', None) or error})"
+        raise FbragError("usage", message, "--host 127.0.0.1") from None
+    family, kind, protocol, _, address = addresses[0]
     with socket.socket(family, kind, protocol) as listener:
         if os.name == "posix":  # elsewhere it would let two processes share a port
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        for each in (usual, 0) if port is None else (port,):
+        for number in (usual, 0) if port is None else (port,):
             try:
-                listener.bind((address[0], each, *address[2:]))
+                listener.bind((address[0], number, *address[2:]))
                 listener.listen(_BACKLOG)
                 break
             except OSError as error:
-                if port is None and each and error.errno == errno.EADDRINUSE:
+                if port is None and number and error.errno == errno.EADDRINUSE:
                     continue
-                what = f"{host} port {each} cannot be listened on: {error.strerror}"
-                raise FbragError("usage", what, "name another: --port 0 takes any that is free") from None
+                message = f"{host} port {number} cannot be listened on: {error.strerror}"
+                raise FbragError("usage", message, "name another: --port 0 takes any that is free") from None
         yield listener
 
 

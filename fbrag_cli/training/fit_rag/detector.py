@@ -97,11 +97,11 @@ def _searches(rows: Sequence[Row], detector: Detector) -> dict[tuple[str, str], 
             by_question.setdefault((row["dataset"], row["question"]), {})[len(row["windows"])] = row
     return {
         key: (
-            [detector.probability(np.array(found[n]["labels"], np.float32)) for n in sorted(found)],
-            [bool(found[n]["right"]) for n in sorted(found)],
+            [detector.probability(np.array(steps[n]["labels"], np.float32)) for n in sorted(steps)],
+            [bool(steps[n]["right"]) for n in sorted(steps)],
         )
-        for key, found in by_question.items()
-        if sorted(found) == list(range(1, len(found) + 1))
+        for key, steps in by_question.items()
+        if sorted(steps) == list(range(1, len(steps) + 1))
     }
 
 

@@ -54,15 +54,15 @@ def split_questions(questions: Sequence[GoldQuestion], limit: int | None) -> tup
         by_set.setdefault((each.dataset, each.dev), []).append(each)
     first: list[GoldQuestion] = []
     second: list[GoldQuestion] = []
-    for (_, dev), found in by_set.items():
+    for (_, dev), of_set in by_set.items():
         if dev:
-            checking = found if limit is None else found[: max(1, limit // 4)]
+            checking = of_set if limit is None else of_set[: max(1, limit // 4)]
             first += checking
             second += checking
         else:
-            n = min(limit or len(found), -(-2 * len(found) // 3))
-            first += found[:n]
-            second += found[n : 2 * n]
+            n = min(limit or len(of_set), -(-2 * len(of_set) // 3))
+            first += of_set[:n]
+            second += of_set[n : 2 * n]
     return first, second
 
 
@@ -93,9 +93,9 @@ def nearest_candidates(pool: Pool, question: GoldQuestion) -> list[Passage]:
     group."""
     if not question.group:
         return []
-    found = pool.ranked(question)
-    evidence = [each for each in found[NEAREST:] if each.id in question.gold]
-    return candidates(question, found[:NEAREST] + evidence)
+    ranked = pool.ranked(question)
+    evidence = [each for each in ranked[NEAREST:] if each.id in question.gold]
+    return candidates(question, ranked[:NEAREST] + evidence)
 
 
 def candidates(question: GoldQuestion, nearest_first: Sequence[Passage]) -> list[Passage]:
@@ -175,11 +175,11 @@ def pairs_of(questions: Iterable[GoldQuestion], pool: Pool, rows: Iterable[Row])
     Questions whose answers many texts contain by chance have no pairs.
     """
     right = {key_of(row): bool(row["right"]) for row in rows}
-    found = []
+    pairs = []
     for question in questions:
         if question.is_telling or (question.gold and not question.verbatim):
             for passage in nearest_candidates(pool, question):
                 prefers = right.get(Trial(question, (passage,)).key)
                 has = question.has_answer(passage)
-                found.append(Pair(question.text, passage.text, has, prefers, question.dev, f"{question.dataset} {question.id}"))
-    return found
+                pairs.append(Pair(question.text, passage.text, has, prefers, question.dev, f"{question.dataset} {question.id}"))
+    return pairs

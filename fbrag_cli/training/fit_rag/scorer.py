@@ -217,9 +217,9 @@ class _Fit:
     def _losses(self, drawn: dict[PairKind, list[int]]) -> dict[PairKind, Tensor]:
         """Return the mean loss of the pairs of each kind, from one pass over all of them."""
         positions = [i for of_kind in drawn.values() for i in of_kind]
-        each = self._network.losses([self._windows[i] for i in positions], [self._pairs[i] for i in positions])
+        losses = self._network.losses([self._windows[i] for i in positions], [self._pairs[i] for i in positions])
         sizes = [len(of_kind) for of_kind in drawn.values()]
-        return {kind: part.mean() for kind, part in zip(drawn, each.split(sizes), strict=True)}
+        return {kind: part.mean() for kind, part in zip(drawn, losses.split(sizes), strict=True)}
 
     @property
     def _w(self) -> float:
@@ -328,9 +328,9 @@ class ScorerNetwork:
         with torch.autocast(self.device, torch.bfloat16, enabled=not exact and has_bfloat16(self.device)):
             # Token type 0 throughout, the only one in llama.cpp.
             pooled = self._encoder(input_ids=ids, attention_mask=mask, token_type_ids=torch.zeros_like(ids)).pooler_output
-            each = self._head(pooled).float()  # (n_windows, 2)
+            logits = self._head(pooled).float()  # (n_windows, 2)
         lowest = torch.full((len(windows), len(LABELS)), -torch.inf, device=self.device)
-        return lowest.scatter_reduce(0, owners[:, None].expand_as(each), each, "amax")
+        return lowest.scatter_reduce(0, owners[:, None].expand_as(logits), logits, "amax")
 
     def losses(self, windows: Sequence[Windows], pairs: Sequence[Pair]) -> Tensor:
         """Return the loss of each pair, `(len(pairs),)`: binary cross-entropy, summed over the known labels (equation 1)."""
@@ -350,6 +350,6 @@ class ScorerNetwork:
     def tensors(self) -> dict[str, NDArray[np.float32]]:
         """Return all weights by their names in transformers' BertForSequenceClassification, with LoRA merged."""
         merged = deepcopy(self._encoder).merge_and_unload()
-        found = {name: each for name, each in merged.state_dict().items() if each.is_floating_point()}
-        found |= {f"classifier.{name}": each for name, each in self._head.state_dict().items()}
-        return {name: each.detach().cpu().numpy() for name, each in found.items()}
+        tensors = {name: each for name, each in merged.state_dict().items() if each.is_floating_point()}
+        tensors |= {f"classifier.{name}": each for name, each in self._head.state_dict().items()}
+        return {name: each.detach().cpu().numpy() for name, each in tensors.items()}

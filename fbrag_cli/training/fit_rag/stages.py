@@ -69,15 +69,15 @@ def make_labels(work: FitRagWork) -> None:
         trials = list(labelling.trials_of(work.pool, *work.questions))
         todo = [trial for trial in labelling.by_passage(trials) if trial.key not in before]
         work.note(f"labels: {len(trials):,} replies, {len(todo):,} still to make")
-        found = [before[trial.key] for trial in trials if trial.key in before]
+        labels = [before[trial.key] for trial in trials if trial.key in before]
         at_once = how_many_pay(work.session, Vanilla()) if work.at_once is None else work.at_once
         work.session.run_at_once(at_once)
         rows = labelling.labels(todo, work.session.model("large"), work.listener, at_once)
-        for row in work.progress(rows, "replies", len(found), len(trials)):
+        for row in work.progress(rows, "replies", len(labels), len(trials)):
             file.write(row)
-            found.append(row)
+            labels.append(row)
             work.session.forget()
-    work.note(f"labels: {labelling.described(labelling.count_pairs(found))}")
+    work.note(f"labels: {labelling.described(labelling.count_pairs(labels))}")
 
 
 def _labels(work: FitRagWork, *, restart: bool = False) -> Any:
@@ -90,9 +90,9 @@ def _made_labels(work: FitRagWork) -> dict[labelling.TrialKey, Row]:
     """Return the existing labels. Raises FbragError `usage` if there are none."""
     with _labels(work) as (_, before):
         known = {each.key for each in work.material.questions}
-        if not (found := {key: row for key, row in before.items() if key[:2] in known}):
+        if not (labels := {key: row for key, row in before.items() if key[:2] in known}):
             raise FbragError("usage", f"no labels in {work.folder.path}", "make them first: --stage labels")
-        return found
+        return labels
 
 
 # -- 2. scorer -----------------------------------------------------------------------------------------------------------------
@@ -143,11 +143,11 @@ def make_detector(work: FitRagWork) -> None:
         raise FbragError("usage", str(error), "add rows, or raise --limit") from None
     folder.put_tensors("detector.", fitted.tensors)
     folder.put("detector", inputs, fitted.report, FIT_RAG.tensors, detector={"threshold": fitted.threshold})
-    found = fitted.report["search"]
+    search = fitted.report["search"]
     work.note(
-        f"detector: {found['mean_windows']:.1f} windows at {fitted.threshold}, accuracy {found['accuracy']:.1f} "
-        f"({found['accuracy_paper']:.1f} at the paper's {fit_rag_detector.PAPERS}, {found['accuracy_whole']:.1f} from all), "
-        f"on {plural(int(found['questions']), 'question')} that did not choose it"
+        f"detector: {search['mean_windows']:.1f} windows at {fitted.threshold}, accuracy {search['accuracy']:.1f} "
+        f"({search['accuracy_paper']:.1f} at the paper's {fit_rag_detector.PAPERS}, {search['accuracy_whole']:.1f} from all), "
+        f"on {plural(int(search['questions']), 'question')} that did not choose it"
     )
 
 

@@ -127,12 +127,12 @@ def _chosen(questions: Sequence[GoldQuestion], limit: int | None) -> Iterator[Go
     A larger limit includes the questions of a smaller one.
     """
     taken: dict[tuple[str, bool], list[GoldQuestion]] = {}
-    for each in sorted(questions, key=lambda each: sha256(each.id.encode()).digest()):
-        if each.group and each.gold:
-            taken.setdefault((each.dataset, each.dev), []).append(each)
-    for (_, dev), found in sorted(taken.items()):
+    for question in sorted(questions, key=lambda each: sha256(each.id.encode()).digest()):
+        if question.group and question.gold:
+            taken.setdefault((question.dataset, question.dev), []).append(question)
+    for (_, dev), of_set in sorted(taken.items()):
         most = None if limit is None else max(1, limit // 4) if dev else limit
-        yield from sorted(found[:most], key=lambda each: each.group)
+        yield from sorted(of_set[:most], key=lambda each: each.group)
 
 
 def _unread(lists: Sequence[PassageList]) -> _Read:
