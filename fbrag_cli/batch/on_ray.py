@@ -240,8 +240,7 @@ class _Worker:
         except OSError:
             what = f"folder not found on a node of the Ray cluster: {setup.folder}"
             raise FbragError("usage", what, "run fbrag in a folder that all nodes share") from None
-        session = Session.open(setup.models, setup.cache, fetch=None if setup.offline else pull_all)
-        session.models.offline = setup.offline
+        session = Session.open(setup.models, setup.cache, fetch=None if setup.offline else pull_all, offline=setup.offline)
         session.prepare(settings.method, retriever=settings.retriever)
         if session.identities(settings.method) != settings.models:
             raise FbragError("usage", "a node of the Ray cluster has different model files", "fbrag models verify")

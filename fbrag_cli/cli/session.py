@@ -48,10 +48,16 @@ def open_session(
 
     opened = cache.opened(private=private, progress=progress)
     reuse = CachePolicy(refresh=cache.refresh, report_original_costs=report_original_costs)
-    download = partial(fetch, console=console)
-    with Session.open(models, opened, listener, fetch=download, verbose=console.verbosity >= 2, reuse=reuse) as session:
-        session.models.offline = console.offline
-        session.models.offer = partial(offer, console=console, gpu=models.gpu != "off")
+    with Session.open(
+        models,
+        opened,
+        listener,
+        fetch=partial(fetch, console=console),
+        offer=partial(offer, console=console, gpu=models.gpu != "off"),
+        offline=console.offline,
+        verbose=console.verbosity >= 2,
+        reuse=reuse,
+    ) as session:
         yield session
 
 

@@ -1,4 +1,4 @@
-"""Models by the names that users type: `Models` finds their files and servers, `ModelPool` loads and shares them."""
+"""`Models`: the models by the names that users type. It finds their files and servers, loads them, and lends them to threads."""
 
 from __future__ import annotations
 
@@ -69,23 +69,47 @@ class Server:
         return Event("load", "warning", text=f"{where}{'' if address.encrypted else ', unencrypted'}")
 
 
+class _Loaded(NamedTuple):
+    """What tells one loaded model from another. placement: None for a server."""
+
+    model: Path | str
+    adapter: Path | None = None
+    placement: Placement | None = None
+
+
 class Models:
-    """Finds the files and servers for names of models. Thread-safe; during a download, only threads that need that model wait.
+    """Models and trained components, each found and loaded once, and shared by threads. One file is loaded twice only with an
+    adapter, and if the settings place the small and the large model differently. During a download, only threads that need that
+    model wait.
 
     listener: receives the progress of calls without their own listener. fetch: downloads missing models of the catalog; without
     it, a missing one is FbragError model_missing. offer: called once if the settings name no model and one of the default pair is
     missing; None for no offer. offline: whether a server on this machine that forwards the text elsewhere is FbragError offline.
+    verbose: whether llama.cpp's log goes to stderr.
     """
 
-    offer: Offer | None = None
-    offline: bool = False
-
-    def __init__(self, settings: ModelSettings, listener: Listener | None = None, *, fetch: Fetch | None = None) -> None:
-        self.settings, self.listener, self.fetch = settings, listener or Listener(), fetch
+    def __init__(
+        self,
+        settings: ModelSettings,
+        listener: Listener | None = None,
+        *,
+        fetch: Fetch | None = None,
+        offer: Offer | None = None,
+        offline: bool = False,
+        verbose: bool = False,
+    ) -> None:
+        self.settings, self.listener = settings, listener or Listener()
+        self.fetch, self.offer, self._offline, self._verbose = fetch, offer, offline, verbose
         self._files: dict[str, ModelFile] = {}
         self._fetching = threading.Lock()
         self._digests: Pool[Path, str] = Pool()
         self._servers: Pool[str, Server] = Pool()
+        self._generators: Pool[_Loaded, Any] = Pool(stage="load")
+        self._parts: Pool[tuple[str, object], Any] = Pool()
+        self._reported: set[str] = set()  # problems of models
+        self._at_once = 1
+
+    # -- found -----------------------------------------------------------------------------------------------------------
 
     @cached_property
     def default_pair(self) -> tuple[str, str]:
@@ -203,28 +227,7 @@ class Models:
                     self.fetch(still, models_dir())
         self._files.update((name, resolve(name, models_dir(), load_catalog())) for name in new)
 
-
-class _Loaded(NamedTuple):
-    """What tells one loaded model from another. placement: None for a server."""
-
-    model: Path | str
-    adapter: Path | None = None
-    placement: Placement | None = None
-
-
-class ModelPool:
-    """Generators and trained components, each loaded once and shared by threads. One file is loaded twice only with an adapter,
-    and if the settings place the small and the large model differently.
-
-    models: finds their files and servers. verbose: whether llama.cpp's log goes to stderr.
-    """
-
-    def __init__(self, models: Models, *, verbose: bool = False) -> None:
-        self.models, self._listener = models, models.listener
-        self._verbose, self._at_once = verbose, 1
-        self._generators: Pool[_Loaded, Any] = Pool(stage="load")
-        self._parts: Pool[tuple[str, object], Any] = Pool()
-        self._reported: set[str] = set()  # problems of models
+    # -- lent ------------------------------------------------------------------------------------------------------------
 
     def run_at_once(self, n: int) -> None:
         """Let each model run the calls of up to `n` threads in shared batches; fewer if memory is short."""
@@ -237,11 +240,11 @@ class ModelPool:
         goes.
 
         role: by which the settings place a file. adapter: LoRA to add; the model without it is a separate one. lease: holds the
-        model, and its listener receives the loading progress; None: held until `close`. Raises the errors of `Models.find`,
+        model, and its listener receives the loading progress; None: held until `close`. Raises the errors of `find`,
         `LlamaGenerator` and `ServerGenerator`; FbragError `usage` for an adapter with a server; `offline` if no text may leave
         this machine and a server forwards it.
         """
-        lease = lease or Lease(self._listener)
+        lease = lease or Lease(self.listener)
         listener = lease.listener
         make: Make[Any] = partial(self._load, name, role, adapter, listener)
         if is_server(name):
@@ -260,7 +263,7 @@ class ModelPool:
     def begin(self, name: str, role: Role, listener: Listener | None = None) -> None:
         """Start to load a model in a thread, unless it is loaded. `close` stops it."""
         if not is_server(name):
-            listener = listener or self._listener
+            listener = listener or self.listener
             key, stop = self._key(name, role, None, listener), Cancellation(all_of=(listener.cancellation,))
             self._generators.begin(key, partial(self._load, name, role, None, replace(listener, cancellation=stop)), stop)
 
@@ -269,9 +272,9 @@ class ModelPool:
         from fbrag_cli.generation.llama.generator import LlamaGenerator
 
         file, settings, cancellation = (
-            self.models.file(name, listener),
-            self.models.settings,
-            (listener or self._listener).cancellation,
+            self.file(name, listener),
+            self.settings,
+            (listener or self.listener).cancellation,
         )
         how = loading(settings, role, cancellation, verbose=self._verbose)
         return LlamaGenerator(file.path, replace(how, name=file.name, sha256=file.sha256), max_context=settings.ctx)
@@ -286,10 +289,10 @@ class ModelPool:
         def make(owned: ExitStack) -> Part:
             from fbrag_cli.generation.llama.encoder import LlamaScorer
 
-            how = loading(self.models.settings, "small", self._listener.cancellation, verbose=self._verbose)
+            how = loading(self.settings, "small", self.listener.cancellation, verbose=self._verbose)
             return load(Path(folder), lambda path: owned.enter_context(LlamaScorer(path, how)))
 
-        part: Part = self._parts.get((folder, load), make, lease or Lease(self._listener))
+        part: Part = self._parts.get((folder, load), make, lease or Lease(self.listener))
         return part
 
     def sizes(self) -> dict[str, int]:
@@ -311,7 +314,7 @@ class ModelPool:
         return f"{self.device}, {f'{layers} layers' if on_gpu else plural(loaded[0][1].threads, 'thread')}"
 
     def _devices(self) -> list[str]:
-        known = self.models.servers
+        known = self.servers
         servers = dict.fromkeys(known[name].described for name, *_ in self._generators.values() if name in known)
         own = list(self._gpus()) or ["CPU"] if self._loaded() else []
         return [*own, *servers]
@@ -332,7 +335,7 @@ class ModelPool:
         self._parts.close()
 
     def _key(self, name: str, role: Role, adapter: Path | None, listener: Listener) -> _Loaded:
-        return _Loaded(self.models.file(name, listener).path.resolve(), adapter, placement(self.models.settings, role))
+        return _Loaded(self.file(name, listener).path.resolve(), adapter, placement(self.settings, role))
 
     def _load(self, name: str, role: Role, adapter: Path | None, listener: Listener, owned: ExitStack) -> LlamaGenerator:
         generator = self.open(name, role, listener)
@@ -340,7 +343,7 @@ class ModelPool:
         if adapter:
             generator.add_adapter(adapter)
         on_gpu, layers = _layers(generator)
-        if self.models.settings.gpu == "require" and on_gpu != layers:
+        if self.settings.gpu == "require" and on_gpu != layers:
             what = f"only {on_gpu} of {layers} layers of {generator.info.name} fit on the GPU (--gpu require needs all)"
             raise FbragError("gpu_unavailable", what, "drop --gpu require, or use a smaller model")
         generator.at_once = self._at_once
@@ -349,12 +352,12 @@ class ModelPool:
     def _ask_server(self, name: str, listener: Listener) -> ServerGenerator:
         from fbrag_cli.generation.server.generator import ServerGenerator
 
-        server = self.models.server(name, listener)
-        if self.models.offline and server.about.sent_on:
+        server = self.server(name, listener)
+        if self._offline and server.about.sent_on:
             raise sent_on(one_line(server.about.model, 80))
         if not server.local or server.about.sent_on:  # for others this was reported when they were found
             listener.progress(server.where)
-        settings = self.models.settings
+        settings = self.settings
         return ServerGenerator(server.host, server.about, max_context=settings.ctx, cancellation=listener.cancellation)
 
     def _loaded(self) -> list[tuple[Placement, LlamaGenerator]]:

@@ -20,7 +20,7 @@ from fbrag_cli.methods.registry import DEFAULT as FB_RAG
 from fbrag_cli.methods.registry import choose_method, find_method
 from fbrag_cli.progress import Event, Listener, stage
 from fbrag_cli.query import DEFAULT_MODELS, DEFAULT_RETRIEVER, ModelNames, Query, Role, checked_question
-from fbrag_cli.session.models import Fetch, ModelPool, Models, is_one_model
+from fbrag_cli.session.models import Fetch, Models, Offer, is_one_model
 from fbrag_cli.session.placement import check_gpu
 from fbrag_cli.session.pool import Lease
 from fbrag_cli.session.retrievers import Retrievers
@@ -45,21 +45,21 @@ _AT_THE_SERVER = "turn reasoning off on the server, or use another of its models
 class Session:
     """Runs questions, also from several threads. Use it as a context manager, or call `close`.
 
-    pool, retrievers: load and hold the models. cache: holds texts, indexes and the models' replies. listener: receives the
+    models, retrievers: find, load and lend models. cache: holds texts, indexes and the models' replies. listener: receives the
     progress and warnings of calls without their own listener. reuse: what to take from the cache. A model is loaded when a reply
     is first needed that is not cached.
     """
 
     def __init__(
         self,
-        pool: ModelPool,
+        models: Models,
         retrievers: Retrievers,
         cache: Cache,
         listener: Listener | None = None,
         reuse: CachePolicy | None = None,
     ) -> None:
         set_environment()
-        self.models, self.pool, self.retrievers, self.cache = pool.models, pool, retrievers, cache
+        self.models, self.retrievers, self.cache = models, retrievers, cache
         self.listener, self._reuse = listener or Listener(), reuse or CachePolicy()
         self._replies: dict[tuple[str, Role, Path | None], Replies] = {}  # by name and role of the model, and adapter
         self._thinking: dict[str, str] = {}  # models whose reasoning was reported -> the warning
@@ -72,21 +72,22 @@ class Session:
         listener: Listener | None = None,
         *,
         fetch: Fetch | None = None,
+        offer: Offer | None = None,
+        offline: bool = False,
         verbose: bool = False,
         reuse: CachePolicy | None = None,
     ) -> Session:
         """Open a session.
 
-        settings: models and devices; None for the default pair. cache: None for the user's. fetch: downloads missing models;
-        without it, a missing one is FbragError model_missing. verbose: whether llama.cpp's log is shown. reuse: what to take from
-        the cache; None for its default.
+        settings: models and devices; None for the default pair. cache: None for the user's. fetch, offer, offline, verbose: those
+        of `Models`. reuse: what to take from the cache; None for its default.
         """
         settings, listener = settings or ModelSettings(), listener or Listener()
         if cache is None or isinstance(cache, CacheSettings):
             chosen = cache or CacheSettings()
             cache, reuse = chosen.opened(progress=listener.progress), reuse or CachePolicy(refresh=chosen.refresh)
-        pool = ModelPool(Models(settings, listener, fetch=fetch), verbose=verbose)
-        return cls(pool, Retrievers(settings, cache, verbose=verbose), cache, listener, reuse)
+        models = Models(settings, listener, fetch=fetch, offer=offer, offline=offline, verbose=verbose)
+        return cls(models, Retrievers(settings, cache, verbose=verbose), cache, listener, reuse)
 
     def __enter__(self) -> Session:
         return self
@@ -97,19 +98,19 @@ class Session:
     def close(self) -> None:
         """Free all models, and trim the cache to its limit."""
         self.retrievers.close()
-        self.pool.close()
+        self.models.close()
         self.cache.trim()
 
     def uncached(self) -> Session:
         """Return a session that caches nothing on disk. It shares the models of this session, and ends with it."""
         from fbrag_cli.storage.cache import NOWHERE
 
-        return Session(self.pool, Retrievers(self.models.settings, NOWHERE), NOWHERE, self.listener)
+        return Session(self.models, Retrievers(self.models.settings, NOWHERE), NOWHERE, self.listener)
 
     def evict_idle(self, seconds: float) -> None:
         """Free the models that no question uses and that have been idle for `seconds`. The next question loads them again."""
         self.retrievers.evict_idle(seconds)
-        self.pool.evict_idle(seconds)
+        self.models.evict_idle(seconds)
 
     # -- before a question -----------------------------------------------------------------------------------------------
 
@@ -121,12 +122,12 @@ class Session:
     @property
     def device(self) -> str:
         """The devices of the loaded models, and the servers, in words; "" if there are none."""
-        return self.pool.device
+        return self.models.device
 
     @property
     def device_details(self) -> str:
         """`device`, with the number of layers on GPUs, or of CPU threads."""
-        return self.pool.device_details
+        return self.models.device_details
 
     def collect(
         self,
@@ -242,11 +243,11 @@ class Session:
         """Report where document text goes, for servers that other processes will use. No text is sent."""
         for role in get_args(Role)[0 if method.needs_small else 1 :]:
             if is_server(name := self.names(models)[role == "large"]):
-                self.pool.load(name, role)
+                self.models.load(name, role)
 
     def run_at_once(self, n: int) -> None:
         """Let the models run the calls of up to `n` threads in shared batches; fewer if memory is short."""
-        self.pool.run_at_once(n)
+        self.models.run_at_once(n)
 
     # -- a question ------------------------------------------------------------------------------------------------------
 
@@ -352,14 +353,14 @@ class Session:
         if (replies := self._replies.get((name, role, adapter))) is None:
             identity = [*self.models.identity(name, role, lease.listener), *([sha256_of(adapter)] if adapter else [])]
             replies = self._replies.setdefault((name, role, adapter), Replies(self.cache, identity, self._reuse))
-        return CachedGenerator(partial(self.pool.load, name, role, adapter, lease), replies)
+        return CachedGenerator(partial(self.models.load, name, role, adapter, lease), replies)
 
     def load_ahead(self, listener: Listener | None = None, models: ModelNames = DEFAULT_MODELS) -> None:
         """Start to load both models in threads, unless they are loaded. Raises the errors of `Models.find`."""
         small, large = self.names(models)
         if small != large:
-            self.pool.begin(small, "small", listener)
-        self.pool.begin(large, "large", listener)
+            self.models.begin(small, "small", listener)
+        self.models.begin(large, "large", listener)
 
     @contextmanager
     def _tools(self, query: Query, listener: Listener, *, ahead: bool = False) -> Iterator[Tools]:
@@ -381,7 +382,7 @@ class Session:
                 if running:  # the stage that waited for the model
                     listener.progress(Event(running, "start"))
                 if ahead and query.method.needs_small:
-                    self.pool.begin(self.names(query.models)[1], "large", listener)
+                    self.models.begin(self.names(query.models)[1], "large", listener)
 
         with Lease(replace(listener, progress=report_loading)) as lease:
             yield Tools(
@@ -390,7 +391,7 @@ class Session:
                 progress=report,
                 cancellation=listener.cancellation,
                 model=lambda role, adapter=None: self.model(role, query.models, adapter, lease),
-                part=partial(self.pool.part, lease=lease),
+                part=partial(self.models.part, lease=lease),
                 digest=lambda: self.models.digest(self.names(query.models)[1], lease),
                 load_seconds=lambda: lease.seconds,
             )

@@ -24,7 +24,7 @@ from fbrag_cli.methods.fb_rag.long_context import LongContext
 from fbrag_cli.methods.fb_rag.order_preserving import OrderPreserving
 from fbrag_cli.methods.fb_rag.vanilla import Vanilla
 from fbrag_cli.query import Collection, Role
-from fbrag_cli.session.models import ModelPool, Models
+from fbrag_cli.session.models import Models
 from fbrag_cli.session.retrievers import Retrievers
 from fbrag_cli.session.session import Session
 from fbrag_cli.session.settings import ModelSettings
@@ -51,19 +51,15 @@ class _File:
     state: str = ""
 
 
-class _Pool(ModelPool):
-    """Scripted models, by name."""
+class _Models(Models):
+    """Scripted models by name, each with a file."""
 
     def __init__(self, models: dict[str, Scripted]) -> None:
-        super().__init__(_Models(ModelSettings(small="small", large="large")))
+        super().__init__(ModelSettings(small="small", large="large"))
         self._scripted = models
 
-    def load(self, name: str, role: Role, adapter: Path | None = None, lease: Any = None) -> Any:
+    def load(self, name: str, role: Role = "large", adapter: Path | None = None, lease: Any = None) -> Any:
         return self._scripted[name]
-
-
-class _Models(Models):
-    """Finds a file of every name."""
 
     def file(self, name: str, listener: Any = None) -> Any:
         return _File(name, Path(name))
@@ -100,7 +96,7 @@ class Bench:
         self.retrievers = _Retrievers(ModelSettings(), self.cache)
 
     def session(self) -> Session:
-        return Session(_Pool(self.models), self.retrievers, self.cache, reuse=CachePolicy(report_original_costs=True))
+        return Session(_Models(self.models), self.retrievers, self.cache, reuse=CachePolicy(report_original_costs=True))
 
 
 def rows(path: Path) -> list[dict[str, Any]]:

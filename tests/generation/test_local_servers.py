@@ -17,7 +17,7 @@ from fbrag_cli.generation.server.address import Address, check_offline, is_elsew
 from fbrag_cli.generation.server.client import Endpoint
 from fbrag_cli.generation.server.local import LocalModel, look, options, ports
 from fbrag_cli.progress import Event, Listener
-from fbrag_cli.session.models import ModelPool, Models
+from fbrag_cli.session.models import Models
 from fbrag_cli.session.settings import ModelSettings
 from tests.servers import Handler, Loopback, Reply, lm_studio, ollama, status, stream, stuck
 
@@ -70,7 +70,7 @@ def test_the_only_model_of_lm_studio_that_chats_is_taken(at: At) -> None:
 def test_llama_cpps_own_server_answers_as_local(llama_cpp_server: str, at: At) -> None:
     at(llama=int(llama_cpp_server.removesuffix("/v1").rpartition(":")[2]))
     assert chosen().name.endswith(".gguf")
-    with closing(ModelPool(Models(ModelSettings(), Listener()))) as servers:
+    with closing(Models(ModelSettings(), Listener())) as servers:
         generator = servers.load("local")
         assert generator.info.context_tokens == 2048
         assert generator.generate(SHORT, 1, Sampling(4, temperature=0)).samples[0].text
@@ -110,7 +110,7 @@ def test_a_model_in_a_cloud_is_none_of_this_machine(at: At) -> None:
 def test_a_model_in_ollamas_cloud_is_said_to_leave_this_machine_and_offline_forbids_it() -> None:
     told: list[Event] = []
     listener = Listener(progress=told.append)
-    with ollama("gpt-oss:120b-cloud") as server, closing(ModelPool(Models(ModelSettings(), listener))) as servers:
+    with ollama("gpt-oss:120b-cloud") as server, closing(Models(ModelSettings(), listener)) as servers:
         servers.load(f"{server.address}#gpt-oss:120b-cloud")
         (warning,) = (each.text for each in told if each.kind == "warning")
         assert "which forwards it to https://ollama.com:443" in (warning or "")
@@ -125,15 +125,15 @@ def test_a_copy_of_a_cloud_model_is_said_to_leave_this_machine(at: At) -> None:
     """Its name says nothing."""
     told: list[Event] = []
     listener = Listener(progress=told.append)
-    with ollama("mine") as server, closing(ModelPool(Models(ModelSettings(), listener))) as servers:
+    with ollama("mine") as server:
         at(llama=server)
         server.pages["/api/tags"]["models"][0]["remote_host"] = "https://ollama.com:443"
-        servers.models.offline = True
-        with pytest.raises(FbragError, match="--offline prevents the use of mine, which"):
-            servers.load("local")
-        servers.models.offline = False
+        offline = Models(ModelSettings(), listener, offline=True)
+        with closing(offline), pytest.raises(FbragError, match="--offline prevents the use of mine, which"):
+            offline.load("local")
         assert {each.method for each in server.asked} == {"GET"}
-        servers.load("local")
+        with closing(Models(ModelSettings(), listener)) as servers:
+            servers.load("local")
     assert "which forwards it to" in "".join(each.text or "" for each in told if each.kind == "warning")
 
 
@@ -267,31 +267,31 @@ def test_local_is_looked_for_once_and_said_in_one_line(at: At) -> None:
     listener = Listener(progress=told.append)
     with ollama("qwen3.5:4b", loaded={"qwen3.5:4b": 8192}) as server:
         at(ollama=server)
-        with closing(ModelPool(Models(ModelSettings(), listener))) as servers:
-            identity = servers.models.identity("local", listener)
+        with closing(Models(ModelSettings(), listener)) as servers:
+            identity = servers.identity("local", listener)
             generator = servers.load("local")
             assert servers.device == f"Ollama at 127.0.0.1:{server.port} (qwen3.5:4b)"
             assert generator.info.name == f"{server.address}#qwen3.5:4b"
             assert generator.info.context_tokens == 8192
             assert generator.generate(SHORT, 1, Sampling(8)).samples[0].text == "It is blue."
         assert [each.text for each in told if each.kind == "note"] == [f"local: Ollama at 127.0.0.1:{server.port} (qwen3.5:4b)"]
-        with closing(ModelPool(Models(ModelSettings(), listener))) as servers:
-            assert servers.models.identity(f"{server.address}#qwen3.5:4b", listener) == identity
+        with closing(Models(ModelSettings(), listener)) as servers:
+            assert servers.identity(f"{server.address}#qwen3.5:4b", listener) == identity
         server.pages["/api/tags"]["models"][0]["digest"] = "another"
-        with closing(ModelPool(Models(ModelSettings(), listener))) as servers:
-            assert servers.models.identity("local", listener) != identity
+        with closing(Models(ModelSettings(), listener)) as servers:
+            assert servers.identity("local", listener) != identity
 
 
 @pytest.mark.parametrize("address", [True, False])
 def test_the_context_of_a_model_that_ollama_loads_is_known_when_it_is_loaded(address: bool, at: At) -> None:
-    with ollama("qwen3.5:4b", loads=4096) as server, closing(ModelPool(Models(ModelSettings(), Listener()))) as servers:
+    with ollama("qwen3.5:4b", loads=4096) as server, closing(Models(ModelSettings(), Listener())) as servers:
         at(ollama=server)
         name = f"{server.address}#qwen3.5:4b" if address else "local"
         assert servers.load(name).info.context_tokens == 4096
 
 
 def test_a_prompt_that_cannot_fit_ollamas_context_is_an_error_and_is_not_sent(at: At) -> None:
-    with ollama("m", loaded={"m": 4096}) as server, closing(ModelPool(Models(ModelSettings(), Listener()))) as servers:
+    with ollama("m", loaded={"m": 4096}) as server, closing(Models(ModelSettings(), Listener())) as servers:
         at(ollama=server)
         generator = servers.load("local")
         with pytest.raises(FbragError, match="its context has 4,096 tokens") as raised:
@@ -307,7 +307,7 @@ def test_a_prompt_that_cannot_fit_ollamas_context_is_an_error_and_is_not_sent(at
 )
 def test_a_prompt_that_ollama_has_cut_is_an_error_with_the_fix(text: str, n_read: int, at: At) -> None:
     usage = {"prompt_tokens": n_read, "completion_tokens": 1}
-    with ollama("m", loaded={"m": 4096}) as server, closing(ModelPool(Models(ModelSettings(), Listener()))) as servers:
+    with ollama("m", loaded={"m": 4096}) as server, closing(Models(ModelSettings(), Listener())) as servers:
         at(ollama=server)
         generator = servers.load("local")
         server.default = stream("blue", usage=usage)
@@ -317,7 +317,7 @@ def test_a_prompt_that_ollama_has_cut_is_an_error_with_the_fix(text: str, n_read
 
 
 def test_a_prompt_that_was_read_whole_is_none(at: At) -> None:
-    with ollama("m", loaded={"m": 4096}) as server, closing(ModelPool(Models(ModelSettings(), Listener()))) as servers:
+    with ollama("m", loaded={"m": 4096}) as server, closing(Models(ModelSettings(), Listener())) as servers:
         at(ollama=server)
         generator = servers.load("local")
         for n_sentences, n_read in ((205, 2050), (370, 3700)):
@@ -331,7 +331,7 @@ def test_a_prompt_that_was_read_whole_is_none(at: At) -> None:
 
 
 def test_lm_studio_is_asked_for_its_routes_without_waiting(at: At) -> None:
-    with lm_studio("m", loaded={"m": 6000}) as server, closing(ModelPool(Models(ModelSettings(), Listener()))) as servers:
+    with lm_studio("m", loaded={"m": 6000}) as server, closing(Models(ModelSettings(), Listener())) as servers:
         at(lm_studio=server)
         begun = monotonic()
         assert servers.load("local").info.context_tokens == 6000

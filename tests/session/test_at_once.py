@@ -22,7 +22,7 @@ from fbrag_cli.methods.fb_rag.fb_rag import FBRag
 from fbrag_cli.methods.fb_rag.vanilla import Vanilla
 from fbrag_cli.progress import Event, Listener
 from fbrag_cli.query import Collection, ModelNames, Query, Role
-from fbrag_cli.session.models import ModelPool
+from fbrag_cli.session.models import Models
 from fbrag_cli.session.retrievers import Retrievers
 from fbrag_cli.session.session import Session
 from fbrag_cli.session.settings import DocumentSettings, ModelSettings
@@ -94,9 +94,9 @@ def test_a_cached_answer_does_not_wait_for_a_model_that_loads(
     other, collection, held, fetching = tmp_path / "other.gguf", ships("Garefowl", "Meridian"), Held(), Held()
     other.write_bytes(tiny.read_bytes())
     first = session.ask(Query("Where was the Garefowl built?", collection, ALONE))
-    load = ModelPool.open
+    load = Models.open
 
-    def slowly(self: ModelPool, name: str, role: Role, listener: Listener | None = None) -> Any:
+    def slowly(self: Models, name: str, role: Role, listener: Listener | None = None) -> Any:
         if name == str(other):
             held.wait()
         return load(self, name, role, listener)
@@ -105,7 +105,7 @@ def test_a_cached_answer_does_not_wait_for_a_model_that_loads(
         fetching.wait()
         raise FbragError("offline", "no network", None)
 
-    monkeypatch.setattr(ModelPool, "open", slowly)
+    monkeypatch.setattr(Models, "open", slowly)
     monkeypatch.setenv("FBRAG_MODELS_DIR", str(tmp_path / "models"))
     session.models.fetch = fetch
     with ThreadPoolExecutor(2) as pool:

@@ -17,7 +17,7 @@ from fbrag_cli.methods.fb_rag.fb_rag import FBRag
 from fbrag_cli.methods.method import OpenScorer
 from fbrag_cli.progress import Event, Listener
 from fbrag_cli.query import Query
-from fbrag_cli.session.models import ModelPool, Models
+from fbrag_cli.session.models import Models
 from fbrag_cli.session.session import Session
 from fbrag_cli.session.settings import ModelSettings
 from fbrag_cli.storage.cache import Cache
@@ -33,7 +33,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_model_without_its_adapter_is_not_taken_for_the_one_with_it(tiny: Path) -> None:
-    models = ModelPool(Models(ModelSettings(gpu="off", threads=1)))
+    models = Models(ModelSettings(gpu="off", threads=1))
     for _ in range(2):
         with pytest.raises(FbragError, match="could not add"):
             models.load(str(tiny), adapter=tiny)
@@ -45,7 +45,7 @@ def test_a_model_that_exceeds_the_gpu_is_refused_each_time_where_all_layers_are_
     tiny: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("fbrag_cli.generation.llama.machine.gpus", lambda: ())
-    models = ModelPool(Models(ModelSettings(gpu="require", threads=1)))
+    models = Models(ModelSettings(gpu="require", threads=1))
     for _ in range(2):
         with pytest.raises(FbragError, match="--gpu require needs all"):
             models.load(str(tiny))
@@ -59,7 +59,7 @@ def test_a_gpu_on_which_no_layer_fits_makes_a_warning(
     full = Device("CUDA0", "a full GPU", is_gpu=True, free_bytes=0, total_bytes=8_000_000_000)
     monkeypatch.setattr("fbrag_cli.generation.llama.machine.gpus", lambda: (full,))
     events: list[Event] = []
-    models = ModelPool(Models(ModelSettings(gpu=gpu, threads=1), Listener(progress=events.append)))  # type: ignore[arg-type]
+    models = Models(ModelSettings(gpu=gpu, threads=1), Listener(progress=events.append))  # type: ignore[arg-type]
     models.load(str(tiny))
     models.close()
     assert len([event for event in events if event.kind == "warning" and "0 of 2 layers fit" in event.text]) == n_warnings
@@ -80,7 +80,7 @@ def test_closing_stops_a_model_that_loads_ahead(tiny: Path, monkeypatch: pytest.
         raise AssertionError("nothing stops it")
 
     monkeypatch.setattr("fbrag_cli.generation.llama.generator.LlamaGenerator", load)
-    models = ModelPool(Models(ModelSettings(gpu="off", threads=1)))
+    models = Models(ModelSettings(gpu="off", threads=1))
     models.begin(str(tiny), "large")
     models.close()
     assert stopped == [True]
@@ -99,7 +99,7 @@ def test_a_trained_part_is_loaded_once_and_its_scorer_is_closed_with_the_models(
         opened.append(open_scorer(folder / "scorer.gguf"))
         return opened[-1]
 
-    models = ModelPool(Models(ModelSettings(gpu="off", threads=1)))
+    models = Models(ModelSettings(gpu="off", threads=1))
     part = models.part(str(tmp_path), load)
     assert models.part(str(tmp_path), load) is part
     assert (len(opened), part.labels) == (1, labels)

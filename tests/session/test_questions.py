@@ -185,4 +185,4 @@ def test_a_model_that_answers_with_an_adapter_is_not_loaded_without_it_too(
     monkeypatch.setattr("fbrag_cli.generation.llama.generator.LlamaGenerator.add_adapter", lambda self, path: None)
     session.__dict__["on_gpu"] = True  # as on a machine that has one
     how_many_pay(session, Adapted())
-    assert [key.adapter for key in session.pool._generators.values()] == [lora]
+    assert [key.adapter for key in session.models._generators.values()] == [lora]

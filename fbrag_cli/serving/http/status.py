@@ -41,7 +41,7 @@ def _record(desk: Desk, since: str) -> dict[str, object]:
         "version": __version__,
         "since": since,
         "documents": [{"id": each.id, "name": each.name} for each in desk.library.entries()],
-        "models": [{"name": name, "bytes": size} for name, size in desk.session.pool.sizes().items()],
+        "models": [{"name": name, "bytes": size} for name, size in desk.session.models.sizes().items()],
         "bytes": psutil.Process().memory_info().rss,
         "questions": {"running": desk.n_running - desk.n_waiting, "waiting": desk.n_waiting},
     }

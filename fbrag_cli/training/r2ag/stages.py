@@ -147,7 +147,7 @@ def _read(work: R2agWork, lists: Sequence[PassageList]) -> _Read:
     if is_server(name):
         raise FbragError("usage", f"{name} is a server; only models on this machine can be measured", "use a model file")
     about: Fields = work.language_model
-    with work.session.pool.open(name, "large") as generator:
+    with work.session.models.open(name, "large") as generator:
         if not generator.takes_input_embeddings:
             raise FbragError(
                 "usage", f"{name} does not support input embeddings in a prompt", "train for another model: -m MODEL"
