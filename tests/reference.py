@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
+from fbrag_cli.cli.keys import known_keys, variables
 from fbrag_cli.cli.main import Commands
-from fbrag_cli.cli.options import known_keys, variables
 from fbrag_cli.errors import EXIT_CODES, ExitCode
 from fbrag_cli.methods.registry import METHODS
 from fbrag_cli.settings import settings_of

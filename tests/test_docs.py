@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from fbrag_cli.cli.argv import COMMANDS
-from fbrag_cli.cli.options import unknown_variables
+from fbrag_cli.cli.keys import unknown_variables
+from fbrag_cli.cli.main import COMMANDS
 from fbrag_cli.evaluation.datasets import load_examples
 from fbrag_cli.training.rows import read_material
 from tests.conftest import INQUIRY, ROOT, Run

@@ -21,8 +21,8 @@ import pytest
 
 from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.cli.explain import explain
+from fbrag_cli.cli.keys import known_keys, variables
 from fbrag_cli.cli.main import run
-from fbrag_cli.cli.options import known_keys, variables
 from fbrag_cli.doctor import probe
 from fbrag_cli.documents.load import load
 from fbrag_cli.errors import FbragError

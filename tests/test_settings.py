@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from fbrag_cli.cli.options import RunOptions, known_keys
+from fbrag_cli.cli.keys import known_keys
+from fbrag_cli.cli.options import RunOptions
 from fbrag_cli.errors import FbragError
 from fbrag_cli.settings import seconds_of
 

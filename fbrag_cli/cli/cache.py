@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from fbrag_cli.cli.command import Group
 from fbrag_cli.cli.console import Console
+from fbrag_cli.cli.keys import configured
 from fbrag_cli.cli.option import option
-from fbrag_cli.cli.options import Options, configured
+from fbrag_cli.cli.options import Options
 from fbrag_cli.errors import ExitCode, FbragError
 from fbrag_cli.settings import DURATION, seconds_of
 from fbrag_cli.storage.cache import Cache

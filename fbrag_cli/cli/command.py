@@ -10,17 +10,18 @@ from __future__ import annotations
 
 import inspect
 import os
-import re
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, TextIO, cast
 
+import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
-from fbrag_cli.cli.argv import value_of
 from fbrag_cli.cli.completion import usable_models
 from fbrag_cli.cli.console import Console
+from fbrag_cli.cli.keys import warn_of_unknown, warn_of_variables
 from fbrag_cli.cli.option import Option, effective, option, options_of
 from fbrag_cli.cli.options import (
     ARGUMENTS,
@@ -31,8 +32,6 @@ from fbrag_cli.cli.options import (
     action,
     leaves,
     made,
-    warn_of_unknown,
-    warn_of_variables,
 )
 from fbrag_cli.errors import ExitCode, FbragError
 from fbrag_cli.text.printable import plural
@@ -76,11 +75,6 @@ _HEADINGS = {
     "Global": "General options",
 }
 _ALL = "fbrag.help_all"  # key in a command's context: --help-all was given
-_HEADING = re.compile(r"^(?:Usage:|(?: {2})?(?:Examples|Arguments|Commands):$|[A-Z][a-z ]*options[a-z ]*:$)", re.MULTILINE)
-_NAME = re.compile(  # names of options and commands
-    r"(?<=^ {2})(?:-\w, )?-[\w-]+(?: / --[\w-]+)?(?= {2}| [A-Z<]|$)|(?<=^ {2})[a-z]+(?= {2})",
-    re.MULTILINE,
-)
 
 
 # -- options and arguments -----------------------------------------------------------------------------------------------------
@@ -163,9 +157,12 @@ class _Helping:
     def _add_help(self) -> None:
         self.params += [_Flag(each) for each in options_of(_HelpOptions).values()]
 
+    def format_usage(self, ctx: Any, formatter: Any) -> None:
+        formatter.write(f"{_heading('Usage')}: {ctx.command_path} {' '.join(ctx.command.collect_usage_pieces(ctx))}\n")
+
     def format_help_text(self, ctx: Any, formatter: Any) -> None:
         """Write the text of the help. Text after a form feed is only shown by --help-all."""
-        text = inspect.cleandoc(self.help)
+        text = inspect.cleandoc(self.help).replace("\nExamples:\n", f"\n{_heading('Examples')}:\n")
         formatter.write_paragraph()
         with formatter.indentation():
             formatter.write_text(text.replace("\f", "") if ctx.meta.get(_ALL) else text.partition("\f")[0].rstrip())
@@ -190,19 +187,21 @@ class _Helping:
             elif shown and not {*shown.split(), "--help"}.intersection(parameter.opts):
                 hidden += parameter.name != "help_all"
             else:
-                groups.setdefault(parameter.rich_help_panel, []).append(parameter.get_help_record(ctx))
+                names, help = parameter.get_help_record(ctx)
+                value = "" if parameter.is_flag or parameter.count else f" {parameter.display_type_rich(ctx)}"
+                groups.setdefault(parameter.rich_help_panel, []).append((_bold(names.removesuffix(value)) + value, help))
         order = [ARGUMENTS, *(name for name in groups if name not in (ARGUMENTS, *_ORDER)), *_ORDER]
         for name in order:
             if rows := groups.get(name):
-                with formatter.section(_HEADINGS.get(name, f"{name} options")):
+                with formatter.section(_heading(_HEADINGS.get(name, f"{name} options"))):
                     formatter.write_dl(rows)
         return hidden
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         hidden = self._write_options(ctx, formatter)
         if isinstance(self, Group):
-            with formatter.section("Commands"):
-                formatter.write_dl([*self.summaries().items()])
+            with formatter.section(_heading("Commands")):
+                formatter.write_dl([(_bold(name), summary) for name, summary in self.summaries().items()])
         if hidden:
             formatter.write(f"\nRun `{ctx.command_path} --help-all` for {plural(hidden, 'more option')}.\n")
 
@@ -227,9 +226,7 @@ class Command(_Helping, TyperCommand):
         return ["[OPTIONS]", *(_plain(each) if each.required else f"[{_plain(each)}]" for each in arguments)]
 
     def invoke(self, ctx: Any) -> Any:
-        root = ctx.find_root()
-        flags = _given(root) | _given(ctx)
-        flags |= {name: (root.params[name] or 0) + (ctx.params[name] or 0) for name in ("quiet", "verbose")}
+        root, flags = ctx.find_root(), flags_of(ctx)
         flags |= self._set(flags.pop("set", ()), f"{ctx.command_path} --set list")
         root.obj = GlobalOptions(flags)  # how an error in a variable or in the file is printed
         of_variables = {name: effective(each, {}, os.environ) for name, each in self.settings.items()}
@@ -239,9 +236,19 @@ class Command(_Helping, TyperCommand):
         layers = (self._of_file(name, environment, flags), environment, flags)
         root.obj = GlobalOptions(*layers)
         console = root.obj.console(root.meta.get(CANCELLATION))
-        if name in READERS:
+        general = options_of(GlobalOptions)
+        if any(each.variables for name, each in self.settings.items() if name not in general):
             warn_of_variables(console)
         return self.function(console, *(made(group, layers) for group in self.groups))
+
+    def in_json(self, ctx: Any) -> bool:
+        """Return whether errors are also printed as JSON: from the command line, else the configuration file."""
+        flags = flags_of(ctx)
+        form = flags.get("format")
+        if form is None and "format" in self.settings:
+            with suppress(FbragError):  # an unreadable file sets nothing
+                form = self._of_file(ctx.info_name, flags, {"quiet": 1}).get("format")
+        return bool(flags.get("json")) or form in ("json", "jsonl")
 
     def _of_file(self, command: str, *layers: Layer) -> Layer:
         """Return the file's values for the settings of this command. Warn of settings that no command has."""
@@ -297,9 +304,41 @@ def _hyphened(name: str) -> str:
     return name.replace("_", "-")
 
 
-def _given(ctx: Any) -> dict[str, Any]:
-    """Return the values given on the command line."""
-    return {name: value for name, value in ctx.params.items() if value not in (None, [])}
+# -- the words of a command line ------------------------------------------------------------------------------------------------
+
+
+def read(root: Any, words: Sequence[str]) -> Any:
+    """Return Typer's context of the command that the words name. What is wrong with them is passed over.
+
+    root: the command `fbrag`. Words that name no command count as those of `ask`.
+    """
+    about: dict[str, bool] = {"resilient_parsing": True, "ignore_unknown_options": True}
+    context = root.make_context("fbrag", [*words], **about)
+    while isinstance(context.command, Group) and (words := [*context._protected_args, *context.args]):
+        name, command, rest = context.command.resolve_command(context, words)
+        if command is None:
+            if context.parent:
+                break
+            name, command, rest = "ask", root.commands["ask"], words
+        context = command.make_context(name, rest, context, **about)
+    return context
+
+
+def flags_of(ctx: Any) -> dict[str, Any]:
+    """Return the values on the command line. -q and -v before and after the command add up."""
+    contexts = [ctx.find_root(), ctx][: 2 if ctx.parent else 1]
+    flags = {name: value for each in contexts for name, value in each.params.items() if value not in (None, [])}
+    return flags | {name: sum(each.params.get(name) or 0 for each in contexts) for name in ("quiet", "verbose")}
+
+
+def all_flags(ctx: Any) -> dict[str, Any]:
+    """Return the values on the command line, for an option that is obeyed before Typer has read the others."""
+    return flags_of(read(ctx.find_root().command, sys.argv[1:]))
+
+
+def in_json(ctx: Any) -> bool:
+    """Return whether errors are also printed as JSON."""
+    return ctx.command.in_json(ctx) if isinstance(ctx.command, Command) else "--json" in ctx.args
 
 
 def command(*groups: type[Any], name: str = "", first: str = "") -> Callable[[Callable[..., Any]], Command]:
@@ -331,9 +370,20 @@ class Group(_Helping, TyperGroup):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if not args and not ctx.resilient_parsing:
-            print_help(ctx.get_help(), sys.stderr)
+            print_help(ctx, sys.stderr)
             ctx.exit(ExitCode.USAGE)
         return super().parse_args(ctx, args)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args[0] in ("help", "version"):  # `fbrag help ask` is `fbrag ask --help`
+            args = [*args[1:], f"--{args[0]}"]
+            if args[0].startswith("-") and not ctx.resilient_parsing:
+                self.parse_args(ctx, args)  # prints it, and exits
+        if args[0] not in self.commands and not ctx.resilient_parsing:
+            from fbrag_cli.cli.usage import no_such_command
+
+            raise no_such_command(ctx, args, read(ctx.find_root().command, args))
+        return super().resolve_command(ctx, args)
 
     def summaries(self) -> Mapping[str, str]:
         """Return the first sentence of each command's help, by its name."""
@@ -349,20 +399,25 @@ def _plain(argument: Any) -> str:
     return name.strip("[]") if argument.nargs == 1 or "..." in name or "[" in name else f"{name}..."
 
 
-def print_help(text: str, stream: TextIO) -> None:
-    """Print a help text. If the stream gets color (--color, FBRAG_COLOR, NO_COLOR, FORCE_COLOR), headings are bold and
-    underlined, and the names of options and commands are bold."""
-    mode: Any = value_of("--color", sys.argv[1:]) or os.environ.get("FBRAG_COLOR")
-    if Console(color=mode if mode in ("always", "never") else "auto").colored(stream):
-        text = _NAME.sub(lambda name: f"\x1b[{BOLD}m{name[0]}\x1b[0m", text)
-        text = _HEADING.sub(lambda heading: f"\x1b[{BOLD};4m{heading[0]}\x1b[0m", text)
-    print(text, file=stream)
+def _bold(text: str) -> str:
+    return f"\x1b[{BOLD}m{text}\x1b[0m"
+
+
+def _heading(text: str) -> str:
+    return f"\x1b[{BOLD};4m{text}\x1b[0m"
+
+
+def print_help(ctx: Any, stream: TextIO) -> None:
+    """Print the help of a command, in color if the stream gets it (--color, FBRAG_COLOR, NO_COLOR, FORCE_COLOR)."""
+    mode: Any = all_flags(ctx).get("color") or os.environ.get("FBRAG_COLOR")
+    console = Console(color=mode if mode in ("always", "never") else "auto")
+    typer.echo(ctx.get_help(), file=stream, color=console.colored(stream))
 
 
 def _show(ctx: Any, parameter: Any, asked: bool | None, *, of_all: bool) -> None:
     if asked and not ctx.resilient_parsing:
         ctx.meta[_ALL] = of_all
-        print_help(ctx.get_help(), sys.stdout)
+        print_help(ctx, sys.stdout)
         ctx.exit()
 
 

@@ -9,8 +9,9 @@ from typing import Any
 from fbrag_cli.cli.command import Group
 from fbrag_cli.cli.completion import usable_models
 from fbrag_cli.cli.console import Console
+from fbrag_cli.cli.keys import find_key, known_keys, value_of, warn_of_unknown
 from fbrag_cli.cli.option import option
-from fbrag_cli.cli.options import Options, argument, find_key, known_keys, value_of, warn_of_unknown
+from fbrag_cli.cli.options import Options, argument
 from fbrag_cli.errors import ExitCode, FbragError
 from fbrag_cli.storage.config_file import ConfigFile, load, locate, set_value, toml, unset_value
 from fbrag_cli.text.printable import dumps, printable

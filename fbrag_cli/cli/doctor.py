@@ -9,8 +9,9 @@ from typing import Any
 
 from fbrag_cli.cli.command import command
 from fbrag_cli.cli.console import Console
+from fbrag_cli.cli.keys import known_keys, unknown_variables, value_of
 from fbrag_cli.cli.option import Option, effective, option
-from fbrag_cli.cli.options import Options, known_keys, unknown_variables, value_of
+from fbrag_cli.cli.options import Options
 from fbrag_cli.errors import ExitCode, FbragError
 from fbrag_cli.text.printable import dumps, one_line
 from fbrag_cli.text.table import columns_of

@@ -26,6 +26,8 @@ class ExplainOutput(OutputOptions):
 
 
 class ExplainCommand(QuestionOptions):
+    command = "explain"
+
     output: ExplainOutput
     explain: ExplainOptions
 

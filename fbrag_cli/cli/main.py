@@ -15,8 +15,7 @@ from typer.completion import show_callback
 
 from fbrag_cli import __version__
 from fbrag_cli.cancellation import Cancellation
-from fbrag_cli.cli.argv import COMMANDS, in_json, with_options_for_words
-from fbrag_cli.cli.command import Group
+from fbrag_cli.cli.command import Group, all_flags, flags_of, in_json, read
 from fbrag_cli.cli.completion import INSTRUCTION, SHELLS, complete, install_script
 from fbrag_cli.cli.console import Console
 from fbrag_cli.cli.options import CANCELLATION, GlobalOptions, action
@@ -35,6 +34,25 @@ Examples:
   fbrag models pull
 """
 
+#: The commands, in the order of the help, each with the first sentence of its own help.
+COMMANDS: Mapping[str, str] = {
+    "ask": "Answer a question about one or more documents, with sources.",
+    "explain": "Show which chunks were selected for a question, and why.",
+    "text": "Print the text of documents, with line and page numbers.",
+    "chat": "Ask follow-up questions interactively.",
+    "batch": "Answer many questions about many documents.",
+    "ui": "Ask questions in your browser, with the document next to them.",
+    "serve": "Keep models and documents loaded, and answer over HTTP.",
+    "mcp": "Run an MCP server for AI agents, on stdin and stdout.",
+    "skill": "Print a SKILL.md for AI agents.",
+    "doctor": "Check the installation, the GPU and the models.",
+    "eval": "Evaluate methods and settings on a labeled dataset.",
+    "train": "Train the components that a method needs.",
+    "models": "Download, choose, list, verify and delete models.",
+    "config": "View and change settings.",
+    "cache": "View and clear the cache.",
+}
+
 
 def main() -> None:
     """Run the command line of this process, and exit with its code."""
@@ -52,8 +70,7 @@ def main() -> None:
 
 def run(arguments: list[str], cancellation: Cancellation) -> int:
     """Run one command and return its exit code. This is the only place that reports errors."""
-    options = GlobalOptions()
-    arguments = with_options_for_words(arguments)
+    options: GlobalOptions | None = None
     try:
         try:
             with Commands().make_context("fbrag", [*arguments]) as context:
@@ -69,7 +86,7 @@ def run(arguments: list[str], cancellation: Cancellation) -> int:
     except typer.TyperException as error:  # Typer's usage errors
         from fbrag_cli.cli.usage import usage_error
 
-        return _failed(usage_error(error, arguments), options, arguments)
+        return _failed(usage_error(error, read(Commands(), arguments)), options, arguments)
     except FbragError as error:
         return _failed(error, options, arguments)
     except BrokenPipeError:  # the reader of stdout has gone
@@ -84,7 +101,7 @@ def run(arguments: list[str], cancellation: Cancellation) -> int:
         if isinstance(error.__cause__, (KeyboardInterrupt, Terminated)):  # Python wraps errors raised in __set_name__
             return getattr(error.__cause__, "exit_code", ExitCode.INTERRUPTED)
         lack = lacking(error)
-        return _failed(lack, options, arguments) if lack else _internal(error, options.console())
+        return _failed(lack, options, arguments) if lack else _internal(error, (options or GlobalOptions()).console())
 
 
 _MODULES = {"ui": "serve", "skill": "mcp"}  # the modules of commands that have none of their own
@@ -124,7 +141,7 @@ def _print_version(ctx: Any, parameter: Any, asked: bool | None) -> None:
     if not asked or ctx.resilient_parsing:
         return
     print(f"fbrag {__version__}")
-    if any(argument.startswith("-v") or argument == "--verbose" for argument in sys.argv[1:]):
+    if all_flags(ctx).get("verbose"):
         print(f"commit {_commit() or 'unknown'}")
         try:
             from fbrag_cli.generation.llama import machine
@@ -175,9 +192,11 @@ class RootOptions(GlobalOptions):
     )
 
 
-def _failed(error: FbragError, options: GlobalOptions, arguments: list[str]) -> int:
-    options.console().error(error)
-    if in_json(arguments):
+def _failed(error: FbragError, options: GlobalOptions | None, arguments: list[str]) -> int:
+    """Report an error, and return its exit code. options: None if the command line could not be parsed."""
+    line = read(Commands(), arguments)
+    (options or GlobalOptions(flags_of(line))).console().error(error)
+    if in_json(line):
         print_after_error(dumps(error.as_json()))
     return error.exit_code
 

@@ -12,8 +12,9 @@ from fbrag_cli.cli.command import Group
 from fbrag_cli.cli.completion import model_names, usable_models
 from fbrag_cli.cli.config import save_models
 from fbrag_cli.cli.console import Console
+from fbrag_cli.cli.keys import configured
 from fbrag_cli.cli.option import option
-from fbrag_cli.cli.options import Options, argument, configured
+from fbrag_cli.cli.options import Options, argument
 from fbrag_cli.errors import ExitCode, FbragError
 from fbrag_cli.generation.server.address import Address, is_local, is_server
 from fbrag_cli.models.advice import advise, pair_text

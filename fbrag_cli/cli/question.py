@@ -26,7 +26,9 @@ _MOST_BYTES = 4 * LONGEST_QUESTION + 4  # read of a question on stdin: a longer 
 
 
 class QuestionOptions(Options):
-    """The options that `ask` and `explain` share."""
+    """The options that `ask` and `explain` share. command: the name of the command."""
+
+    command = "ask"
 
     output: OutputOptions
     document: DocumentOptions
@@ -64,7 +66,7 @@ def read_question(options: QuestionOptions, session: Session, console: Console, 
     answering: whether the large model is needed. Raises the errors of `Session.check` and `Session.collect`, and FbragError
     `usage`, for example if an output is one of the documents.
     """
-    paths, text = _split(options.document, console)
+    paths, text = _split(options.document, options.command, console)
     method, retriever = options.method.chosen(on_gpu=session.on_gpu), options.method.retriever
     session.check(method, retriever=retriever, answering=answering)
     check_outputs([("-o", options.output.output), ("--html", options.output.html)], files_of(paths, options.reading))
@@ -74,10 +76,10 @@ def read_question(options: QuestionOptions, session: Session, console: Console, 
     return Query(text, collection, method, retriever=retriever)
 
 
-def _split(document: DocumentOptions, console: Console) -> tuple[list[str], str]:
+def _split(document: DocumentOptions, command: str, console: Console) -> tuple[list[str], str]:
     """Return the documents and the question, which comes last. "-" is stdin, and may occur once. Raises FbragError `usage`."""
     *paths, question = document.arguments
-    check_words(document.arguments)
+    check_words(document.arguments, command)
     check_stdin([*document.arguments, document.password_file])
     if question == "-":
         question = open_stdin(console).read(_MOST_BYTES).decode("utf-8", "replace")

@@ -9,12 +9,12 @@ import sys
 from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 from itertools import pairwise
-from typing import Any, cast
+from typing import Any
 
 import typer
 
-from fbrag_cli.cli.argv import first_word
 from fbrag_cli.errors import FbragError
+from fbrag_cli.text.suggest import suggestion
 
 #: The hint if a document and a question are missing.
 EXAMPLE = 'fbrag ask book.txt "Who sealed the chronometer box?"'
@@ -64,35 +64,32 @@ _CURLY = "“”„«»"
 _NEAR = 0.74  # likeness of two names, dashes aside, from which one is probably meant
 
 
-def usage_error(error: typer.TyperException, arguments: Sequence[str]) -> FbragError:
-    """Return Typer's error in fbrag's words. arguments: the whole command line."""
-    message = error.format_message().strip()
-    context: Any = getattr(error, "ctx", None)
-    word = first_word(arguments) or ""
-    if message.startswith("No such command") and not context.parent and (found := _without_command(word, arguments)):
-        return found
-    path, command = (context.command_path, context.command) if context else _command_of(arguments)
+def usage_error(error: typer.TyperException, line: Any) -> FbragError:
+    """Return Typer's error in fbrag's words. line: the context of the command, as far as it could be read."""
+    context: Any = getattr(error, "ctx", None) or line
+    path, command = context.command_path, context.command
     hint = f"{path} --help"
-    message, *near = re.split(r" Did you mean | \(Possible options: ", message)
     if option := getattr(error, "option_name", ""):
-        if message.startswith("No such option"):
-            hint = _meant(option, context, arguments) or hint
-        else:
-            own = next((each.opts for each in command.params if option in each.opts), [option])
-            hint = command.help_with(path, max(own, key=len))
-    elif message.startswith("No such command") and (meant := _command_meant(message.split("'")[1], path, arguments)):
-        hint = meant
-    elif near:
-        hint = f"did you mean {near[0].strip().rstrip('?)')}?"
-    return FbragError("usage", message[:1].lower() + message[1:].rstrip("."), hint)
+        own = next((each.opts for each in command.params if option in each.opts), None)
+        hint = command.help_with(path, max(own, key=len)) if own else _meant(option, context) or hint
+    return FbragError("usage", error.message[:1].lower() + error.message[1:].rstrip("."), hint)
 
 
-def _meant(option: str, context: Any, arguments: Sequence[str]) -> str:
+def no_such_command(context: Any, words: Sequence[str], line: Any) -> FbragError:
+    """Return the error for words of which the first is none of a group's commands. line: as of `usage_error`."""
+    word, path = words[0], context.command_path
+    if not context.parent and (found := _without_command(word, line.params.get("arguments") or [word])):
+        return found
+    hint = ELSEWHERE.get(f"{path} {word}".removeprefix("fbrag ")) or suggestion(word, context.command.commands, f"{path} --help")
+    return FbragError("usage", f"no such command {word!r}", hint)
+
+
+def _meant(option: str, context: Any) -> str:
     """Return the hint for an option that a command does not have; "" if nothing is known.
 
     It is a setting for experts, an option that was renamed, one of another command, or nearly one of this command.
     """
-    if questions := [word for word in arguments if word.startswith(option) and " " in word]:
+    if questions := [word for word in sys.argv[1:] if word.startswith(option) and " " in word]:
         return f"put -- before what begins with a dash: … -- {shlex.quote(questions[0])}"
     command = context.command
     name = option.lstrip("-").replace("-", "_")
@@ -101,46 +98,24 @@ def _meant(option: str, context: Any, arguments: Sequence[str]) -> str:
     path = context.command_path.removeprefix("fbrag").strip()
     if new := RENAMED.get(f"{path} {option}") or RENAMED.get(option):
         return f"it is {new} now"
-    if others := [other for other, flags in _options_of_all() if option in flags]:
+    if others := [other for other, flags in _options_of(context.find_root().command, "fbrag") if option in flags]:
         return f"{option} belongs to {others[0]}"
     own = {flag.strip("-").replace("-", ""): flag for each in command.params for flag in each.opts if flag.startswith("--")}
     near = get_close_matches(name.replace("_", ""), own, 1, _NEAR)
     return f"did you mean {own[near[0]]}?" if near else ""
 
 
-def _command_of(arguments: Sequence[str]) -> tuple[str, Any]:
-    """Return the path of the command that a command line names, such as "fbrag models pull", and the command."""
-    from fbrag_cli.cli.main import Commands
-
-    path, command = "fbrag", cast("Any", Commands())
-    for word in arguments:
-        if word in getattr(command, "commands", ()):
-            path, command = f"{path} {word}", command.commands[word]
-    return path, command
+def _options_of(command: Any, path: str) -> Iterator[tuple[str, set[str]]]:
+    """Yield the path of a command and of each below it, and its options."""
+    yield path, {flag for each in command.params for flag in each.opts}
+    for name in getattr(command, "commands", ()):
+        yield from _options_of(command.commands[name], f"{path} {name}")
 
 
-def _command_meant(name: str, path: str, arguments: Sequence[str]) -> str:
-    """Return the hint for a command that `path` does not have; "" if nothing is known."""
-    if name == "help":
-        return " ".join([path, *arguments[arguments.index(name) + 1 :][:1], "--help"])
-    return ELSEWHERE.get(f"{path} {name}".removeprefix("fbrag "), "")
-
-
-def _options_of_all() -> Iterator[tuple[str, set[str]]]:
-    """Yield the name of each command, and its options."""
-    from fbrag_cli.cli.main import Commands
-
-    def options(command: Any, path: str) -> Iterator[tuple[str, set[str]]]:
-        yield path, {flag for each in command.params for flag in each.opts}
-        for name in getattr(command, "commands", ()):
-            yield from options(command.commands[name], f"{path} {name}")
-
-    return options(Commands(), "fbrag")
-
-
-def _without_command(word: str, arguments: Sequence[str]) -> FbragError | None:
-    """Return the error for a document or question in the place of the command; None for any other word."""
-    hint = shlex.join(["fbrag", "ask", *_in_order([each for each in arguments if not each.startswith("--")])])
+def _without_command(word: str, words: Sequence[str]) -> FbragError | None:
+    """Return the error for a document or question in the place of the command; None for any other word. words: all but the
+    options."""
+    hint = shlex.join(["fbrag", "ask", *_in_order([each for each in words if not each.startswith("--")])])
     if word == "-" or os.path.exists(word) or _is_address(word):
         return FbragError("usage", f"{word} is a document, not a command", hint)
     if " " in word:
@@ -170,13 +145,12 @@ def _in_order(words: Sequence[str]) -> list[str]:
     return [*documents, *(questions or ["QUESTION"])]
 
 
-def check_words(words: Sequence[str]) -> None:
+def check_words(words: Sequence[str], command: str) -> None:
     """Check that documents come first, and that the question comes last and is one argument. Raises FbragError.
 
-    The error is `doc_not_found` for a URL among the documents, else `usage`.
+    command: the name of the command, for the hint. The error is `doc_not_found` for a URL among the documents, else `usage`.
     """
     *paths, question = words
-    command = first_word(sys.argv[1:]) or "ask"
     hint = shlex.join(["fbrag", command, *_in_order(words)])
     check_no_address(paths)
     rest = [word for word in words if not _is_document(word)]
@@ -221,5 +195,5 @@ def typed_with(option: str, value: str) -> str:
     """Return the command line of this process with this value of an option, ready to paste into a shell."""
     line = sys.argv[1:]
     kept = [word for at, word in enumerate(line) if option not in (word.split("=")[0], line[at - 1] if at else "")]
-    place = kept.index(command) + 1 if (command := first_word(kept)) else 0
-    return shlex.join(["fbrag", *kept[:place], option, value, *kept[place:]])
+    end = kept.index("--") if "--" in kept else len(kept)
+    return shlex.join(["fbrag", *kept[:end], option, value, *kept[end:]])

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from fbrag_cli.cli.options import known_keys, unknown_variables
+from fbrag_cli.cli.keys import known_keys, unknown_variables
 from fbrag_cli.doctor import checks, probe
 from fbrag_cli.doctor.checks import Check, DoctorInput
 from fbrag_cli.models.store import ModelFile

@@ -54,7 +54,7 @@ def test_the_hint_of_the_default_names_twice_five(fbrag: Run, declining: str) ->
     done = fbrag("ask", INQUIRY, WIDE, "-k", 0, "--large", declining)
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1] == HINT + shlex.join(
-        ["fbrag", "ask", "--select", "10", str(INQUIRY), WIDE, "-k", "0", "--large", declining]
+        ["fbrag", "ask", str(INQUIRY), WIDE, "-k", "0", "--large", declining, "--select", "10"]
     )
 
 

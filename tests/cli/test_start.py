@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from fbrag_cli.cli.argv import COMMANDS
-from fbrag_cli.cli.main import Commands
-from fbrag_cli.cli.options import known_keys
+from fbrag_cli.cli.keys import known_keys
+from fbrag_cli.cli.main import COMMANDS, Commands
 from tests.conftest import ROOT
 
 CODE = """

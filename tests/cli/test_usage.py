@@ -88,6 +88,7 @@ def test_an_error_with_json_is_an_object_on_stdout_too(fbrag: Run, files: Path) 
     assert told["error"]["document"] == "missing.txt"
     assert done.returncode == 3
     assert done.stderr.startswith("error: ")
+    assert json.loads(fbrag("models", "lst", "--json").stdout)["error"]["hint"] == "did you mean list?"
 
 
 @pytest.mark.parametrize(
@@ -98,6 +99,7 @@ def test_an_error_with_json_is_an_object_on_stdout_too(fbrag: Run, files: Path) 
         (("ask", "fine.txt", "Who?", "--nonsense"), "usage"),
         (("ask", "fine.txt"), "usage"),
         (("fine.txt", "Who?"), "usage"),
+        (("ask", "fine.txt", "-Who?", "--samples", "x"), "usage"),
         (("ask", "fine.txt", "Who?", "--config", "broken.toml"), "config"),
     ],
 )
@@ -212,8 +214,9 @@ def test_small_mistakes_get_the_right_hint(fbrag: Run, files: Path) -> None:
 
 
 def test_quiet_twice_says_nothing_at_all(fbrag: Run, files: Path) -> None:
-    done = fbrag("ask", "missing.txt", "Who?", "-qq")
-    assert (done.returncode, done.stdout, done.stderr) == (3, "", "")
+    for code, words in ((3, ("ask", "missing.txt", "Who?", "-qq")), (2, ("-q", "ask", "fine.txt", "-q", "Who?", "--nonsense"))):
+        done = fbrag(*words)
+        assert (done.returncode, done.stdout, done.stderr) == (code, "", "")
 
 
 def test_a_gpu_that_lies_idle_is_a_warning_each_time(fbrag: Run, files: Path, tmp_path: Path) -> None:
@@ -337,13 +340,14 @@ def test_headings_are_coloured_where_colour_is_on(fbrag: Run) -> None:
         fbrag("ask", "--help", env={"FORCE_COLOR": "1"}).stdout,
         fbrag("ask", "--help", env={"FBRAG_COLOR": "always"}).stdout,
     ):
-        assert re.findall(r"\x1b\[1;4m(.*?)\x1b\[0m", colored)[:4] == ["Usage:", "  Examples:", "Arguments:", "Output options:"]
+        assert re.findall(r"\x1b\[1;4m(.*?)\x1b\[0m", colored)[:4] == ["Usage", "Examples", "Arguments", "Output options"]
         assert re.findall(r"\x1b\[1m(.*?)\x1b\[0m", colored)[:2] == ["--json", "-o, --output"]
+        assert "\x1b[1m-m, --large, --model\x1b[0m MODEL  " in colored
         assert re.sub(r"\x1b\[[\d;]*m", "", colored) == plain
     assert fbrag("ask", "--help", env={"FORCE_COLOR": "1", "NO_COLOR": "1"}).stdout == plain
     assert fbrag("ask", "--help", "--color", "never", env={"FORCE_COLOR": "1"}).stdout == plain
     shown = fbrag(env={"FORCE_COLOR": "1"}).stderr
-    assert "\x1b[1;4mUsage:" in shown
+    assert "\x1b[1;4mUsage\x1b[0m:" in shown
     assert "\x1b[1mexplain\x1b[0m" in shown
 
 
@@ -352,6 +356,7 @@ def test_help_and_version_are_words_too(fbrag: Run) -> None:
         (["help"], ["--help"]),
         (["help", "ask"], ["ask", "--help"]),
         (["help", "models", "pull"], ["models", "pull", "--help"]),
+        (["models", "help", "pull"], ["models", "pull", "--help"]),
         (["version"], ["--version"]),
         (["--color", "always", "help", "ask"], ["ask", "--help", "--color", "always"]),
     ):
@@ -542,7 +547,7 @@ BOOK = ("ask", "fine.txt", "Who?")
         ((*BOOK, "--page", "2"), "did you mean --pages?"),
         ((*BOOK, "--jsno"), "did you mean --json?"),
         (("--verson",), "did you mean --version?"),
-        (("aks", *BOOK[1:]), "did you mean 'ask'?"),
+        (("aks", *BOOK[1:]), "did you mean ask?"),
         ((*BOOK, "-o"), "fbrag ask --help"),
         ((*BOOK, "--timeout", "5min"), "fbrag ask --help-all"),
         (("ask", "fine.txt", "-Who sailed?"), "put -- before what begins with a dash: … -- '-Who sailed?'"),
@@ -560,7 +565,6 @@ BOOK = ("ask", "fine.txt", "Who?")
         (("ask", "--verbose", "2", "fine.txt", "Who?"), "fbrag ask fine.txt 'Who?' --verbose"),
         ((*BOOK, "--verbose", "2"), "fbrag ask fine.txt 'Who?' --verbose"),
         (("batch", "fine.txt", "Who sailed?"), "for one question: fbrag ask fine.txt 'Who sailed?'"),
-        (("models", "help", "pull"), "fbrag models pull --help"),
         (("config", "list"), "fbrag config show"),
         (("search", "fine.txt", "brig"), "fbrag explain DOC QUESTION --fast"),
         (("find", "fine.txt"), "fbrag explain DOC QUESTION --fast"),
@@ -691,6 +695,8 @@ def test_no_variable_changes_what_is_read(fbrag: Run, files: Path) -> None:
 
 
 def test_a_variable_that_is_not_known_is_warned_of(fbrag: Run, files: Path) -> None:
+    for words in (("eval", "missing.jsonl"), ("train", "fit-rag", "missing.jsonl")):
+        assert "warning: unknown variable FBRAG_THREDS" in fbrag(*words, env={"FBRAG_THREDS": "2"}).stderr
     done = fbrag("ask", "fine.txt", "Who?", "--dry-run", env={"FBRAG_THREDS": "2"})
     assert done.stderr == "warning: unknown variable FBRAG_THREDS; did you mean FBRAG_THREADS?\n"
     assert fbrag("ask", "fine.txt", "Who?", "--dry-run", "-q", env={"FBRAG_THREDS": "2"}).stderr == ""

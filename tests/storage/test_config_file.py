@@ -11,9 +11,9 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
+from fbrag_cli.cli.keys import find_key, known_keys, variables
 from fbrag_cli.cli.main import Commands
 from fbrag_cli.cli.option import Option, effective
-from fbrag_cli.cli.options import find_key, known_keys, variables
 from fbrag_cli.errors import FbragError
 from fbrag_cli.settings import Setting
 from fbrag_cli.storage.config_file import Config, ConfigFile, load, locate, set_value, unset_value
