@@ -30,6 +30,7 @@ def ask(console: Console, options: AskOptions) -> int:
       pdftotext big.pdf - | fbrag ask - "Which clause covers termination?"
       who=$(fbrag ask -qa book.txt "Who sealed the chronometer box?")
     """
+    options.answer.check(options.output.form)
     writer = None
     try:
         with open_question(options, console) as (session, stream, page, line):

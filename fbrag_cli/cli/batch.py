@@ -161,7 +161,7 @@ def _jobs(command: BatchCommand, console: Console) -> list[Job]:
         else:
             jobs = every([tuple(paths)], questions)
     documents = dict.fromkeys(path for job in jobs for path in job.documents)
-    data = [each for each in (options.questions, options.pairs) if each]
+    data = [options.questions, options.pairs, command.document.password_file, command.models.key_file]
     rows = [("-o", str(sheet.rows_of(options.output)))] if sheet.is_sheet(options.output) else []
     outputs = [("-o", options.output), *rows, ("--html", options.html), ("--wide", options.wide)]
     check_outputs(outputs, [*data, *files_of(documents, command.reading)])

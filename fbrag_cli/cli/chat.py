@@ -86,6 +86,7 @@ def chat(console: Console, options: ChatCommand) -> int:
     conversation is saved unless you /save it. --timeout applies to each question. The exit code is 0 on a terminal; with
     questions from a pipe it is that of the first question that failed, else 1 if no answer was found to one of them, else 0.
     """
+    options.answer.check(options.chat.form)
     if "-" in [*options.chat.documents, options.chat.password_file]:
         raise FbragError("usage", "'-' is stdin, which has the questions", "use a file instead")
     with (
@@ -333,7 +334,8 @@ def _save(talk: Talk, rest: str) -> None:
     if not exchanges:
         talk.last()
     path = on_disk(os.path.expanduser(rest))
-    check_outputs([("/save", path)], (source.path for each in exchanges for source in each.trace.corpus.documents))
+    inputs = (source.path for source in talk.conversation.collection.corpus.documents)
+    check_outputs([("/save", path)], [*inputs, talk.options.chat.password_file, talk.options.models.key_file])
     is_page = Path(path).suffix.lower() in (".html", ".htm")
     with open_output(path, "/save") as stream:
         if is_page:

@@ -145,7 +145,8 @@ def eval(console: Console, command: EvalCommand) -> int:
     options = command.eval
     least = parse_fail_under(options.fail_under) if options.fail_under else {}
     data = [*map(Path, options.arguments), *([Path(options.baseline)] if options.baseline else [])]
-    check_outputs([("-o", options.output)], (str(file) for path in data for file in files_of(path)))
+    inputs = [*(str(file) for path in data for file in files_of(path)), options.prompts, command.models.key_file]
+    check_outputs([("-o", options.output)], inputs)
     examples = load_examples(map(Path, options.arguments), limit=options.limit, seed=options.seed)
     with (
         progress_line(console) as progress,

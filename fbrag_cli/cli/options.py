@@ -201,10 +201,21 @@ class AnswerOptions(Options):
         metavar="N|all",
     )
 
+    def __init__(self, *layers: Layer) -> None:
+        super().__init__(*layers)
+        self._typed = layers[-1]
+
     @property
     def lines(self) -> int | None:
         """How many lines are printed around a sentence; None for the whole chunk."""
         return None if self.context == "all" else int(self.context)
+
+    def check(self, form: str) -> None:
+        """Raise FbragError `usage` if one of these options is on the command line, and has no effect with this form."""
+        ruling = f"--format {form}" if form in ("json", "jsonl") else "--answer-only" if self.answer_only else ""
+        for name, each in options_of(AnswerOptions).items():
+            if ruling and name in self._typed and each.typed != ruling:
+                raise FbragError("usage", f"{each.typed} has no effect with {ruling}", "leave out one of them")
 
 
 _SHORTEST, _LONGEST = 0.001, 1e8  # seconds of a time limit: timers of macOS take no more than three years
@@ -420,11 +431,11 @@ class ListenOptions(JobsOptions, RunOptions):
 # -- outputs -------------------------------------------------------------------------------------------------------------------
 
 
-def check_outputs(outputs: Iterable[tuple[str, str | None]], inputs: Iterable[str]) -> None:
+def check_outputs(outputs: Iterable[tuple[str, str | None]], inputs: Iterable[str | None]) -> None:
     """Raise FbragError `usage` if an output is the same file as another output or as one of `inputs`, under any name: the file
     would be overwritten.
 
-    outputs: options with their paths; "-" is stdout. inputs: only looked at if an output exists.
+    outputs: options with their paths; "-" is stdout. inputs: only looked at if an output exists; None for none.
     """
     files: dict[tuple[int, int] | str, tuple[str, str]] = {}
     for flag, path in outputs:
@@ -434,7 +445,7 @@ def check_outputs(outputs: Iterable[tuple[str, str | None]], inputs: Iterable[st
             files[file] = flag, path
     existing = {file: named for file, named in files.items() if isinstance(file, tuple) and named[1] != "-"}
     for each in inputs if existing else ():
-        if (file := _identity(each)) and (named := existing.get(file)):
+        if each and (file := _identity(each)) and (named := existing.get(file)):
             flag, path = named
             raise FbragError("usage", f"{flag} {path}: it is read, and would be overwritten", f"choose another {flag} FILE")
 

@@ -69,7 +69,8 @@ def read_question(options: QuestionOptions, session: Session, console: Console, 
     paths, text = _split(options.document, options.command, console)
     method, retriever = options.method.chosen(on_gpu=session.on_gpu), options.method.retriever
     session.check(method, retriever=retriever, answering=answering)
-    check_outputs([("-o", options.output.output), ("--html", options.output.html)], files_of(paths, options.reading))
+    inputs = (*files_of(paths, options.reading), options.document.password_file, options.models.key_file)
+    check_outputs([("-o", options.output.output), ("--html", options.output.html)], inputs)
     password = read_password(options.document.password_file, console)
     stdin = open_stdin(console) if "-" in paths else None
     collection = session.collect(paths, options.reading, options.method.words, password=password, stdin=stdin)

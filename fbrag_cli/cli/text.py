@@ -48,7 +48,7 @@ def text(console: Console, command: TextCommand) -> int:
     paths = options.arguments
     check_no_address(paths)
     check_stdin([*paths, options.password_file])
-    check_outputs([("-o", options.output)], files_of(paths, command.reading))
+    check_outputs([("-o", options.output)], [*files_of(paths, command.reading), options.password_file])
     private = options.password_file is not None
     with (
         open_output(options.output) as stream,

@@ -168,7 +168,7 @@ def _not_found(path: str) -> FbragError:
     elif folder and not os.path.isdir(folder):
         hint = f"{folder} is not a folder that exists"
     else:
-        hint = f"ls {shlex.quote(folder or '.')}"
+        hint = f"ls {shlex.quote(folder)}" if folder else "check its name, or give its folder too"
     return FbragError("doc_not_found", f"there is no file {path}", hint, document=path)
 
 

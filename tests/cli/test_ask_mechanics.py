@@ -217,8 +217,8 @@ def test_a_document_cannot_speak_to_the_terminal_or_as_markup(fbrag: Run, tmp_pa
     hostile = "[red]bold[/red] \x1b]0;owned\x07\x1b[31mred \x9b31m \u202egnirts [link=x]y[/link] Captain Vance \x00\x08 "
     (tmp_path / "hostile.txt").write_text(hostile * 20)
     shown = {}
-    for form in ("text", "md", "json"):
-        done = fbrag("ask", "hostile.txt", "Who is the captain?", "-f", form, "-C", "all", "--allow-unsupported", *FAST)
+    for form, options in {"text": ["-C", "all"], "md": ["-C", "all"], "json": []}.items():
+        done = fbrag("ask", "hostile.txt", "Who is the captain?", "-f", form, *options, "--allow-unsupported", *FAST)
         assert done.returncode == 0, done.stderr
         assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]", done.stdout + done.stderr)
         shown[form] = done.stdout

@@ -514,6 +514,9 @@ def test_a_question_that_names_a_missing_file_is_still_a_question(fbrag: Run, fi
             "--set forward-tokens has no effect with --fast",
             "leave out --set forward-tokens, or --fast",
         ),
+        (["--json", "-a"], "--answer-only has no effect with --format json", "leave out one of them"),
+        (["--sources", "all", "-f", "jsonl"], "--sources has no effect with --format jsonl", "leave out one of them"),
+        (["-a", "-C", "2"], "--context has no effect with --answer-only", "leave out one of them"),
     ],
 )
 def test_a_wrong_value_says_what_is_right(fbrag: Run, files: Path, arguments: list[str], error: str, hint: str) -> None:
@@ -676,8 +679,8 @@ def test_a_setting_comes_from_set_before_the_environment_before_the_file(fbrag: 
 
 
 def test_a_general_default_that_the_method_does_not_have_is_passed_over(fbrag: Run, files: Path) -> None:
-    (files / "own.toml").write_text("recall = 3\nsamples = 3\n")
-    done = fbrag("ask", "fine.txt", "Who?", "--dry-run", "--method", "vanilla", "--config", "own.toml")
+    (files / "own.toml").write_text("recall = 3\nsamples = 3\nanswer_only = true\n")
+    done = fbrag("ask", "fine.txt", "Who?", "--dry-run", "--json", "--method", "vanilla", "--config", "own.toml")
     assert (done.returncode, done.stderr) == (0, "")
 
 

@@ -221,7 +221,7 @@ def test_missing_file_in_the_current_folder(tmp_path: Path, monkeypatch: pytest.
     (tmp_path / "alice.txt").write_bytes(b"text")
     monkeypatch.chdir(tmp_path)
     assert refused("alcie.txt").hint == "did you mean alice.txt?"
-    assert refused("something-else.md").hint == "ls ."
+    assert refused("something-else.md").hint == "check its name, or give its folder too"
 
 
 def test_missing_folder_and_file_used_as_folder(tmp_path: Path) -> None:
