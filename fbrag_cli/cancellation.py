@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager
+from time import monotonic, sleep
+from typing import TypeVar
+
+T = TypeVar("T")
 
 _POLL_SECONDS = 0.1  # between two checks for a request
 
@@ -76,6 +81,13 @@ class Cancellation:
         finally:
             lock.release()
 
+    def sleep(self, seconds: float) -> None:
+        """Wait. Raises the error of a request within a tenth of a second."""
+        end = monotonic() + seconds
+        while (left := end - monotonic()) > 0:
+            with self.native():
+                sleep(min(left, _POLL_SECONDS))
+
     def raise_if_requested(self) -> None:
         """Raise the error of a request."""
         if (error := self.error) is not None:
@@ -83,3 +95,18 @@ class Cancellation:
 
 
 _this_thread = threading.local()  # running: the cancellation of the native code that this thread is in
+
+
+def abandonable(call: Callable[[], T]) -> Future[T]:
+    """Start a call that nothing can stop, such as a DNS lookup, in a thread that does not delay the end of the process."""
+    future: Future[T] = Future()
+    future.set_running_or_notify_cancel()
+
+    def run() -> None:
+        try:
+            future.set_result(call())
+        except BaseException as error:
+            future.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    return future

@@ -308,19 +308,14 @@ def _as_ollama(handler: Handler, body: dict[str, Any]) -> None:
     handler.event("[DONE]")
 
 
-def lm_studio(*names: str, loaded: dict[str, int] | None = None, older: bool = False) -> Loopback:
-    """Return a server with the routes of LM Studio 0.4; older: of 0.3. loaded: models in memory, and tokens of their context."""
+def lm_studio(*names: str, loaded: dict[str, int] | None = None) -> Loopback:
+    """Return a server with the routes of LM Studio 0.4. loaded: models in memory, and tokens of their context."""
     windows = loaded or {}
 
-    def newer_entry(name: str) -> dict[str, Any]:
+    def entry(name: str) -> dict[str, Any]:
         instances = [{"id": name, "config": {"context_length": windows[name]}}] if name in windows else []
         kind = "embedding" if "embed" in name else "llm"
         return {"type": kind, "publisher": "qwen", "key": name, "loaded_instances": instances, "max_context_length": 262144}
-
-    def older_entry(name: str) -> dict[str, Any]:
-        state = {"state": "loaded", "loaded_context_length": windows[name]} if name in windows else {"state": "not-loaded"}
-        kind = "embeddings" if "embed" in name else "llm"
-        return {"id": name, "object": "model", "type": kind, "arch": "qwen3", "max_context_length": 262144} | state
 
     def missing(handler: Handler, body: dict[str, Any]) -> None:
         handler.send({"error": f"Unexpected endpoint or method. ({handler.command} {handler.path})"})
@@ -329,9 +324,7 @@ def lm_studio(*names: str, loaded: dict[str, int] | None = None, older: bool = F
     server.missing = missing
     listed = [{"id": name, "object": "model", "owned_by": "organization_owner"} for name in names]
     server.pages = {
-        "/api/v0/models": {"object": "list", "data": [older_entry(name) for name in names]},
+        "/api/v1/models": {"models": [entry(name) for name in names]},
         "/v1/models": {"object": "list", "data": listed},
     }
-    if not older:
-        server.pages["/api/v1/models"] = {"models": [newer_entry(name) for name in names]}
     return server

@@ -7,16 +7,15 @@ it is interrupted, which does not work for 42 GB.
 from __future__ import annotations
 
 import re
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NoAnswer
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import quote, urlsplit
 
+from fbrag_cli.cancellation import abandonable
 from fbrag_cli.models.part import PartialDownload, SourceFailedError
 
 if TYPE_CHECKING:
@@ -105,17 +104,8 @@ def _ask(url: str, token: str | None, seconds: float) -> tuple[HfFileMetadata, s
 
 def _within(seconds: float, call: Callable[[], T]) -> T:
     """Return the result of `call`. Raises TimeoutError, even if a name server hangs, which no socket timeout covers."""
-    future: Future[T] = Future()
-
-    def run() -> None:
-        try:
-            future.set_result(call())
-        except Exception as error:
-            future.set_exception(error)
-
-    threading.Thread(target=run, daemon=True).start()
     try:
-        return future.result(timeout=seconds)
+        return abandonable(call).result(timeout=seconds)
     except NoAnswer:
         raise TimeoutError from None
 

@@ -120,9 +120,10 @@ def test_the_first_tokens_probabilities_are_those_of_this_process(real: ServerGe
 
 
 def test_a_prompt_beyond_the_window_is_said_to_be_too_long(real: ServerGenerator) -> None:
+    """llama-cpp-python's server streams nothing then, not even a reason."""
     with pytest.raises(FbragError, match="too long") as raised:
         real.generate([Message("user", "word " * 3000)], 1, GREEDY)
-    assert raised.value.code == "prompt_too_long"
+    assert raised.value.code == ("prompt_too_long" if real.info.context_tokens else "server_failed")
     assert text_of(real)
 
 
@@ -221,7 +222,7 @@ def test_the_opening_is_no_part_of_the_reply_where_the_server_repeats_it() -> No
     with Loopback(stream("Rat", "ionale", ": it is", " blue.")) as server, opened(server.address) as generator:
         pieces: list[str] = []
         (sample,) = generator.generate(LOOK, 1, GREEDY, CallOptions(on_text=pieces.append)).samples
-    assert sample.text == "".join(pieces) == " it is blue."
+    assert sample.text == "".join(pieces) == "it is blue."
 
 
 def test_only_the_named_model_is_asked_for() -> None:
@@ -242,52 +243,47 @@ def test_k_samples_are_one_request_where_the_server_takes_that() -> None:
         assert [each.body.get("n") for each in server.chats] == [4]
 
 
-def test_a_reply_of_k_samples_that_breaks_leaves_nothing_in_those_that_are_asked_for_then() -> None:
+def test_a_reply_of_k_samples_that_breaks_is_asked_for_again_and_leaves_nothing() -> None:
     def broken(handler: Handler, body: dict[str, object]) -> None:
         handler.begin()
         handler.piece("Half", 0)
         handler.piece("Whole.", 1, "stop")
-        handler.event({"error": {"message": "x", "code": 400}})
 
-    with Loopback(broken) as server, opened(server.address, patience=HASTY) as generator:
-        five = generator.generate(QUESTION, 5, GREEDY).samples
-        assert [each.text for each in five] == ["It is blue.", "Whole.", *["It is blue."] * 3]
-        assert [each.body.get("n") for each in server.chats] == [5, None, None, None, None]
-        server.default = stream("a", several=True)
-        generator.generate(QUESTION, 5, GREEDY)
-        assert server.chats[-1].body.get("n") == 5
+    with Loopback(broken, stream("a", several=True)) as server, opened(server.address, patience=HASTY) as generator:
+        assert [each.text for each in generator.generate(QUESTION, 5, GREEDY).samples] == ["a"] * 5
+        assert [each.body.get("n") for each in server.chats] == [5, 5]
 
 
-def test_a_server_that_gives_one_of_k_is_asked_for_the_others_at_once_and_remembered() -> None:
-    gate = threading.Barrier(2, timeout=20)
+@pytest.mark.parametrize("first", [stream("seed 4"), status(400, {"error": {"message": "n must be 1"}})])
+def test_a_server_that_does_not_take_n_is_asked_for_one_after_another_and_remembered(first: Reply) -> None:
+    at_once = threading.Lock()
 
-    def together(handler: Handler, body: dict[str, object]) -> None:
-        gate.wait()  # both requests have to be here
+    def alone(handler: Handler, body: dict[str, object]) -> None:
+        assert at_once.acquire(blocking=False)
         stream(f"seed {body['seed']}")(handler, body)
+        at_once.release()
 
-    with Loopback(stream("first"), together, together) as server, opened(server.address) as generator:
-        three = generator.generate(QUESTION, 3, Sampling(5, seed=4)).samples
-        assert [each.text for each in three] == ["first", "seed 5", "seed 6"]
-        generator.generate(QUESTION, 2, GREEDY)
-        assert [each.body.get("n") for each in server.chats] == [3, None, None, None, None]
+    with Loopback(first) as server, opened(server.address) as generator:
+        server.default = alone
+        for _ in range(2):
+            three = generator.generate(QUESTION, 3, Sampling(5, seed=4)).samples
+            assert [each.text for each in three] == ["seed 4", "seed 5", "seed 6"]
+        asked = [each.body.get("n") for each in server.chats]
+        assert (asked[0], {*asked[1:]}) == (3, {None})
 
 
-def test_a_server_that_breaks_a_request_for_another_gets_one_after_the_other() -> None:
-    lock = threading.Lock()
-
-    def one_at_a_time(handler: Handler, body: dict[str, object]) -> None:
+def test_samples_that_were_shown_are_not_asked_for_again() -> None:
+    def refusing(handler: Handler, body: dict[str, object]) -> None:
         handler.begin()
         handler.piece("It ")
-        if lock.acquire(blocking=False):
-            handler.server.over.wait(0.2)
-            lock.release()
-            handler.piece("is", finish="stop")
-        handler.event("[DONE]")
+        handler.piece("was ")
+        handler.event({"error": {"message": "x", "code": 400}})
 
-    with Loopback(stream("a")) as server, opened(server.address) as generator:
-        server.default = one_at_a_time
-        assert [each.text for each in generator.generate(QUESTION, 4, GREEDY).samples] == ["a", "It is", "It is", "It is"]
-        assert not generator._host.at_once
+    with Loopback(refusing) as server, opened(server.address, patience=HASTY) as generator:
+        pieces: list[str] = []
+        with pytest.raises(FbragError, match="HTTP 400: x"):
+            generator.generate(QUESTION, 3, GREEDY, CallOptions(on_text=pieces.append))
+        assert len(server.chats) == 1
 
 
 # -- servers that behave badly -----------------------------------------------------------------------------------------------
@@ -344,14 +340,14 @@ def test_a_reply_that_stands_still_is_an_error_after_the_idle_time() -> None:
     with (
         Loopback(stuck("It")) as server,
         opened(server.address, patience=HASTY) as generator,
-        pytest.raises(FbragError, match=r"interrupted: no token for 0.3 s"),
+        pytest.raises(FbragError, match=r"no reply for 0.3 s"),
     ):
         text_of(generator, CallOptions(on_text=lambda piece: None))
 
 
 def test_a_server_that_never_answers_is_an_error() -> None:
     with Loopback(stuck()) as server, opened(server.address, patience=HASTY) as generator:
-        with pytest.raises(FbragError, match=r"no reply within 1.5 s"):
+        with pytest.raises(FbragError, match=r"no reply for 1.5 s"):
             text_of(generator)
         assert len(server.chats) == 1
 
@@ -410,14 +406,10 @@ def test_a_server_that_only_announces_its_reply_is_left() -> None:
         while not handler.server.over.is_set():
             handler.wfile.write(b"HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n" * 99)
 
-    with Loopback() as server, opened(server.address) as generator:
+    with Loopback() as server, opened(server.address, patience=HASTY) as generator:
         server.default = announce
-        begun = process_time()
-        with pytest.raises(FbragError, match="reply is too long"):
+        with pytest.raises(FbragError, match=r"no reply for 1.5 s"):
             text_of(generator)
-        assert process_time() - begun < 5
-    with Loopback(hello=announce) as server, pytest.raises(FbragError, match="reply is too long"), opened(server.address):
-        pass
 
 
 def test_a_server_with_many_models_names_some_at_once() -> None:
@@ -464,7 +456,7 @@ def test_text_does_not_follow_a_redirect() -> None:
         (status(200, {"choices": [{"message": {"content": ["x"]}}]}), "not text"),
         (status(200, {"choices": [{"message": "x"}]}), "not a reply of an OpenAI-compatible API"),
         (status(200, " " * 17_000_000), "too long"),
-        (status(200, {"choices": []}, Content_Encoding="gzip"), "compressed"),
+        (status(200, {"choices": []}, Content_Encoding="gzip"), "incorrect header check"),
         (
             status(404, {"error": {"message": "no \x1b[31mmodel\x07", "type": "not_found"}}),
             r"HTTP 404: no ␛\[31mmodel␇ \(not_found\)",

@@ -49,7 +49,7 @@ def about(host: Endpoint, cancellation: Cancellation | None = None) -> ServerInf
     Raises FbragError `model_missing` if the server does not have the model in the URL, or has several and none is named;
     `server_failed`.
     """
-    entry = _entry(host, _models(host, cancellation))
+    entry = _entry(host, cancellation)
     properties = _given(host, "/props", cancellation)
     identity = {name: entry[name] for name in _OF_A_MODEL if name in entry}
     if "build_info" in properties and "chat_template" in properties:
@@ -65,25 +65,16 @@ def with_program(found: ServerInfo, host: Endpoint, cancellation: Cancellation |
     loaded."""
     if models := dict(entries(_given(host, "/api/tags", cancellation), "models", "model", "name")):
         loaded = dict(entries(_given(host, "/api/ps", cancellation), "models", "model", "name"))
-        window = _tokens(_called(found.model, loaded), "context_length")
-        return _of_ollama(_called(found.model, models), replace(found, program="Ollama", context_tokens=window))
-    if models := dict(entries(_given(host, "/api/v1/models", cancellation), "models", "key")):  # LM Studio from 0.4 on
+        window, entry = _tokens(_called(found.model, loaded), "context_length"), _called(found.model, models)
+        identity = found.identity | ({"digest": entry["digest"]} if isinstance(entry.get("digest"), str) else {})
+        cloud = entry.get("remote_host") or entry.get("remote_model") or is_in_cloud(found.model)
+        address = entry.get("remote_host") or "https://ollama.com"
+        sent_on = one_line(str(address), 80) if cloud else ""
+        return replace(found, context_tokens=window, identity=identity, program="Ollama", sent_on=sent_on)
+    if models := dict(entries(_given(host, "/api/v1/models", cancellation), "models", "key")):
         loaded = {name: each for model in models.values() for name, each in entries(model, "loaded_instances", "id")}
         window = _tokens(_called(found.model, loaded).get("config"), "context_length")
-        return replace(found, program="LM Studio", context_tokens=window)
-    if models := dict(entries(_given(host, "/api/v0/models", cancellation), "data", "id")):  # earlier versions
-        window = _tokens(_called(found.model, models), "loaded_context_length")
-        return replace(found, program="LM Studio", context_tokens=window)
-    return found
-
-
-def _of_ollama(entry: Json, found: ServerInfo) -> ServerInfo:
-    digest, address = entry.get("digest"), entry.get("remote_host")
-    if isinstance(digest, str) and digest:
-        found = replace(found, identity=found.identity | {"digest": digest})
-    if address or entry.get("remote_model") or is_in_cloud(found.model):
-        sent_on = one_line(address, 80) if isinstance(address, str) and address else "https://ollama.com"
-        found = replace(found, sent_on=sent_on)
+        return replace(found, context_tokens=window, program="LM Studio")
     return found
 
 
@@ -116,16 +107,6 @@ def _tokens(entry: Any, name: str) -> int | None:
     return count(entry.get(name), least=1) if isinstance(entry, dict) else None
 
 
-def _models(host: Endpoint, cancellation: Cancellation | None) -> Json:
-    """Return the list of models, {} if the server has no list and the URL names the model."""
-    try:
-        return ask(host, f"{host.address.base}/models", cancellation=cancellation)
-    except RefusedError:
-        if host.address.model:
-            return {}
-        raise
-
-
 def _given(host: Endpoint, path: str, cancellation: Cancellation | None) -> Json:
     """Return the reply of a route beyond OpenAI's, {} if the server does not have the route."""
     try:
@@ -134,26 +115,29 @@ def _given(host: Endpoint, path: str, cancellation: Cancellation | None) -> Json
         return {}
 
 
-def _entry(host: Endpoint, listed: Json) -> Json:
-    """Return the entry of the model in the URL."""
-    data, asked = listed.get("data"), host.address.model
-    every = (
-        [each for each in data if isinstance(each, dict) and isinstance(each.get("id"), str)] if isinstance(data, list) else []
-    )
-    if not asked and len(every) == 1:
-        return dict(every[0])
-    for entry in every if asked else ():
+def _entry(host: Endpoint, cancellation: Cancellation | None) -> Json:
+    """Return the entry of the model in the URL, which a server without a list of models may have."""
+    asked = host.address.model
+    try:
+        data = ask(host, f"{host.address.base}/models", cancellation=cancellation).get("data")
+    except RefusedError:
+        if not asked:
+            raise
+        data = ()
+    every = {e["id"]: e for e in data if isinstance(e, dict) and isinstance(e.get("id"), str)} if isinstance(data, list) else {}
+    for name, entry in every.items():
         aliases = entry.get("aliases")
-        if asked in (entry["id"], *(aliases if isinstance(aliases, list) else ())) or f"{asked}:latest" == entry["id"]:
+        if asked in (name, *(aliases if isinstance(aliases, list) else ())) or f"{asked}:latest" == name:
             return {**entry, "id": asked}
-    if asked and not every:  # a server without a list may have it
+    if asked and not every:
         return {"id": asked}
     if not every:
-        raise host.error("the server lists no models", f"name the model: {host.address.base}#model", "model_missing")
-    names = [one_line(entry["id"], 80) for entry in every]
+        raise host.error("the server lists no models", f"name the model: {host.address.base}#model", code="model_missing")
+    if not asked and len(every) == 1:
+        return next(iter(every.values()))
+    names = [one_line(name, 80) for name in every]
     shown = some(names, _MOST_NAMED)
     near = closest(asked, names[:_MOST_COMPARED]) or names[0]
-    what = (
-        f"unknown model {one_line(asked, 80)} (available: {shown})" if asked else f"the server has {len(names)} models: {shown}"
-    )
-    raise host.error(what, f"use one of them: {host.address.base}#{near}", "model_missing")
+    several = f"the server has {len(names)} models: {shown}"
+    what = f"unknown model {one_line(asked, 80)} (available: {shown})" if asked else several
+    raise host.error(what, f"use one of them: {host.address.base}#{near}", code="model_missing")

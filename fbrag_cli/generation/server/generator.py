@@ -23,8 +23,8 @@ from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.generator import QUIET, CallOptions, ChoiceProbabilities, Generations, Message, ModelInfo, Sampling
 from fbrag_cli.generation.reasoning import COMMON_TAGS, MOST_SERVER_TOKENS, ReasoningParser, ReasoningTags, check_answered
 from fbrag_cli.generation.server.about import ServerInfo, with_program
-from fbrag_cli.generation.server.client import Endpoint, Json, RefusedError, UnusableError, ask, run, said
-from fbrag_cli.generation.server.drawing import SampleStream, StreamedSample
+from fbrag_cli.generation.server.client import Endpoint, Json, RefusedError, UnusableError, ask
+from fbrag_cli.generation.server.drawing import SampleStream, StreamedSample, said
 
 # In addition to OpenAI's parameters: sample like `LlamaGenerator`, whatever the server's own settings are, and do not reason.
 # Servers ignore unknown parameters; strict ones reject them.
@@ -163,7 +163,7 @@ class ServerGenerator:
         if "samplers" in self._extras:
             body |= {"top_k": sampling.top_k, "return_progress": True}
         drawing = SampleStream(self._host, self._url, body, samples, options)
-        run(drawing.draw(), options.cancellation, drawing.reports)
+        drawing.draw()
         self._thinks = self._thinks or any(sample.n_reasoning_pieces for sample in samples)
         self._opened = next((sample.opened for sample in samples if sample.opened), self._opened)
         return drawing
@@ -246,7 +246,7 @@ class ServerGenerator:
     def _too_long(self, sent: str, max_tokens: int, why: str) -> FbragError:
         enough = 2 ** math.ceil(math.log2(_most_tokens(sent) + max_tokens))
         hint = f"{_LONGER[self._about.program].format(tokens=enough)}, or lower --select"
-        return self._host.error(f"the prompt is too long: {why}", hint, "prompt_too_long")
+        return self._host.error(f"the prompt is too long: {why}", hint, code="prompt_too_long")
 
 
 def escape_special_tokens(text: str) -> str:

@@ -5,17 +5,18 @@ Each is asked for its models by one GET at its default port. Neither the user's 
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Mapping, Sequence
+from concurrent.futures import wait
 from dataclasses import dataclass
+from functools import partial
 from urllib.parse import quote, unquote
 
-from fbrag_cli.cancellation import Cancellation
+from fbrag_cli.cancellation import Cancellation, abandonable
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.server.about import entries, is_called, some
 from fbrag_cli.generation.server.address import LOCAL, Address, is_in_cloud
-from fbrag_cli.generation.server.client import Endpoint, asked, run
+from fbrag_cli.generation.server.client import Endpoint, Json, Timeouts, ask
 
 _SECONDS = 1.0  # for all servers, which are asked in parallel
 _MOST_NAMED = 6
@@ -51,18 +52,20 @@ def ports(environ: Mapping[str, str]) -> dict[str, int]:
 
 def find(environ: Mapping[str, str], cancellation: Cancellation | None = None) -> list[LocalModel]:
     """Return the chat models on this machine, as listed by its servers, within a second."""
-    return run(_find(ports(environ)), cancellation)
+    cancellation = cancellation or Cancellation()
 
+    def models(port: int) -> Json:
+        host = Endpoint(Address(f"http://127.0.0.1:{port}/v1", ""), patience=Timeouts(known=_SECONDS))
+        return ask(host, f"{host.address.base}/models", cancellation=cancellation)
 
-async def _find(where: Mapping[str, int]) -> list[LocalModel]:
-    hosts = [Endpoint(Address(f"http://127.0.0.1:{port}/v1", "")) for port in where.values()]
-    replies = (asyncio.wait_for(asked(host, f"{host.address.base}/models"), _SECONDS) for host in hosts)
-    listed = zip(where.items(), await asyncio.gather(*replies, return_exceptions=True), strict=True)
+    replies = {where: abandonable(partial(models, where[1])) for where in ports(environ).items()}
+    with cancellation.native():
+        wait(replies.values(), _SECONDS)
     return [
         LocalModel(program, port, name)
-        for (program, port), reply in listed
-        if not isinstance(reply, BaseException)  # nothing, or another program, may be listening
-        for name, _ in entries(reply, "data", "id")
+        for (program, port), reply in replies.items()
+        if reply.done() and not reply.exception()  # nothing, or another program, may be listening
+        for name, _ in entries(reply.result(), "data", "id")
         if not (_NO_CHAT.search(name) or is_in_cloud(name))
     ]
 
