@@ -9,7 +9,7 @@ from fbrag_cli.cli.answer import AnswerWriter, answer
 from fbrag_cli.cli.command import command
 from fbrag_cli.cli.console import Console
 from fbrag_cli.cli.options import AnswerOptions
-from fbrag_cli.cli.question import QuestionOptions, open_question, planned, read_question
+from fbrag_cli.cli.question import QuestionOptions, open_question, print_plan, read_question
 from fbrag_cli.cli.streams import print_after_error
 from fbrag_cli.cli.usage import typed_with
 from fbrag_cli.errors import ExitCode
@@ -36,7 +36,7 @@ def ask(console: Console, options: AskOptions) -> int:
         with open_question(options, console) as (session, stream, page, line):
             query = read_question(options, session, console)
             if options.run.dry_run:
-                stream.write(planned(session.resolved(query), options.output.form) + "\n")
+                print_plan(query, session, options, stream, console)
                 return ExitCode.DONE
             writer = AnswerWriter(stream, options.output.form, options.answer, console, line)
             n, larger = query.method.larger_select, None

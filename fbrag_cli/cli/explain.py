@@ -10,7 +10,7 @@ from fbrag_cli.cli.command import command
 from fbrag_cli.cli.console import Console
 from fbrag_cli.cli.option import option
 from fbrag_cli.cli.options import ExplainOptions, OutputOptions
-from fbrag_cli.cli.question import QuestionOptions, open_question, planned, read_question
+from fbrag_cli.cli.question import QuestionOptions, open_question, print_plan, read_question
 from fbrag_cli.errors import ExitCode, FbragError
 from fbrag_cli.session.memory import peak_memory_mb
 from fbrag_cli.session.session import Session
@@ -52,7 +52,7 @@ def explain(console: Console, options: ExplainCommand) -> int:
         if shown.chunk and shown.chunk > n_chunks:
             raise FbragError("usage", f"--chunk {shown.chunk}: the text has {plural(n_chunks, 'chunk')}", "count from 1")
         if options.run.dry_run:
-            stream.write(planned(session.resolved(query), options.output.form) + "\n")
+            print_plan(query, session, options, stream, console)
             return ExitCode.DONE
         trace = session.retrieve(query, answering=shown.show_prompt)
         found = _print_explanation(stream, trace, session, options, console)

@@ -16,12 +16,14 @@ from fbrag_cli.cli.session import open_session
 from fbrag_cli.cli.signals import limit_time
 from fbrag_cli.cli.streams import open_output, open_page, open_stdin, read_password
 from fbrag_cli.cli.usage import check_stdin, check_words
+from fbrag_cli.models.catalog import load_catalog
 from fbrag_cli.query import LONGEST_QUESTION, Query, checked_question
 from fbrag_cli.session.session import Session
 from fbrag_cli.session.settings import CacheSettings, DocumentSettings, ModelSettings
 from fbrag_cli.text.printable import dumps, plural
 from fbrag_cli.trace import Trace
 
+_WORDS_PER_TOKEN = 0.75  # of English; of other languages less
 _MOST_BYTES = 4 * LONGEST_QUESTION + 4  # read of a question on stdin: a longer one is refused
 
 
@@ -96,14 +98,25 @@ def _as_utf8(argument: str) -> str:
     return argument
 
 
-def planned(query: Query, form: str) -> str:
-    """Return one line for --dry-run: how much would be retrieved and read. form: "json" or "jsonl" for `fbrag.plan/1`."""
+def print_plan(query: Query, session: Session, options: QuestionOptions, stream: TextIO, console: Console) -> None:
+    """Print one line for --dry-run: how much would be retrieved and read, or `fbrag.plan/1`. Warn if that may not fit the large
+    model's window, as far as the catalog knows it."""
+    query = session.resolved(query)
     corpus, method = query.corpus, query.method
     n_documents, n_chunks = len(corpus.documents), len(corpus.chunks)
     steps = method.steps(n_chunks, corpus.chunk_words)
-    if form in ("json", "jsonl"):
+    if options.output.form in ("json", "jsonl"):
         about = {"method": method.name, "retriever": query.retriever, "steps": steps}
         counts = {"documents": n_documents, "words": corpus.n_words, "chunks": n_chunks}
-        return dumps({"schema": "fbrag.plan/1", "question": query.text, **counts, **about})
-    size = f"{plural(n_documents, 'document')}, {plural(corpus.n_words, 'word')}, {plural(n_chunks, 'chunk')}"
-    return f"{size}: {', '.join(steps)}"
+        plan = dumps({"schema": "fbrag.plan/1", "question": query.text, **counts, **about})
+    else:
+        size = f"{plural(n_documents, 'document')}, {plural(corpus.n_words, 'word')}, {plural(n_chunks, 'chunk')}"
+        plan = f"{size}: {', '.join(steps)}"
+    stream.write(plan + "\n")
+    _, large = session.names(query.models)
+    entry = load_catalog().find(os.path.basename(large))
+    window = min([limit for limit in (entry and entry.context, options.models.ctx) if limit], default=0)
+    n_words = method.n_context_chunks(n_chunks, corpus.chunk_words) * corpus.n_words // n_chunks
+    if method.larger_select and 0 < _WORDS_PER_TOKEN * window < n_words:  # a method that reads all cuts it to the window
+        what = f"the prompt may be too long for {large}: about {n_words:,} words to read, limit {window:,} tokens"
+        console.warning(f"{what}; lower --select")
