@@ -355,25 +355,20 @@ def memory() -> None:
 
 
 def dial() -> None:
-    """What --fast and --thorough cost, of the questions with rows of all ways: for each way n, the median ratio of its seconds to
-    the default's, F1, its difference, and how often the answer is in what was read."""
+    """What --fast and --thorough cost, of the questions with rows of all ways: the median ratio of seconds to the default."""
     by_way: dict[str, dict[Key, Row]] = {}
     for row in rows("dial"):
         by_way.setdefault(row["way"], {})[row["set"], row["id"]] = row
-    base = by_way["default"]
+    base = by_way.pop("default")
     keys = [key for key in base if all(key in found for found in by_way.values())]
-    for way, found in by_way.items():
-        ratios = np.array([found[key]["seconds"] / base[key]["seconds"] for key in keys])
-        time = "1" if found is base else f"{median(ratios):.2f} {_of_median(ratios)}"
-        f1 = [(100 * found[key]["f1"], 100 * base[key]["f1"]) for key in keys if found[key]["f1"] is not None]
-        gain = "" if found is base else less(own - other for own, other in f1)
-        held = [100 * found[key]["answer_in_context"] for key in keys if found[key]["answer_in_context"] is not None]
-        cells = [f"`{way}`", len(keys), time, f"{np.mean([own for own, _ in f1]):.1f}", gain, f"{np.mean(held):.1f}"]
-        say("docs/methods.md", f"| {' | '.join(map(str, cells))} |", "dial")
+    titles = {"fast": "`--fast`", "thorough": "`--thorough`", "order-preserving": "`--method order-preserving`"}
+    for way, title in titles.items():
+        ratios = np.array([by_way[way][key]["seconds"] / base[key]["seconds"] for key in keys])
+        say("docs/methods.md", f"| {title} | {len(keys)} | {median(ratios):.2f} {_of_median(ratios)} |", "dial")
 
 
-#: What README.md and docs/ have. `python figures.py dial` prints others.
-PUBLISHED = (reading, evidence, marks, novel, methods, long_context, order, papers, seconds, memory)
+#: What README.md and docs/ have.
+PUBLISHED = (reading, evidence, marks, novel, methods, long_context, order, papers, seconds, dial, memory)
 
 if __name__ == "__main__":
     chosen = [globals()[name] for name in sys.argv[1:]]
