@@ -235,6 +235,12 @@ class Trace:
         return _positions(self.context)
 
     @property
+    def has_more(self) -> bool:
+        """Return whether a chunk that matches the question or a sample was not selected, nor a copy of it."""
+        known = self.selection.duplicates.keys() | self.selection.duplicate_of.keys()
+        return not known.issuperset(self.scores.combined.nonzero()[0].tolist())
+
+    @property
     def from_document(self) -> bool:
         """Return whether the large model reads text of the document. If not, the answer is from its own knowledge."""
         return bool(self.context)

@@ -120,13 +120,12 @@ def answer(
     cancellation: Cancellation,
     *,
     earlier: Trace | None = None,
-    larger: Query | None = None,
     more: str = "",
 ) -> Trace:
     """Answer a query, write the answer, and say how it went. Return its trace. Raises what the session raises.
 
-    earlier: the answer to the same question from less. larger: the same question with more to read, and more: what the user types
-    to ask it. It is tried by retrieving again, where the document does not say; the samples are in memory.
+    earlier: the answer to the same question from less. more: what the user types to ask it with more to read, "" if that is not
+    possible; printed if the document does not say and a passage that matches was not read.
     """
     from fbrag_cli.render.text import last_line, summary
 
@@ -146,10 +145,6 @@ def answer(
     console.info(last_line(trace, session.device), dim=True)
     if earlier and trace.context == before:
         console.info("nothing more to read: every matching passage has been read")
-    elif larger and trace.status == "not_found" and _reads_more(larger, session, trace, cancellation):
+    elif more and trace.status == "not_found" and trace.has_more:
         console.hint(f"to search further: {more}")
     return trace
-
-
-def _reads_more(larger: Query, session: Session, trace: Trace, cancellation: Cancellation) -> bool:
-    return session.retrieve(larger, Listener(cancellation=cancellation)).context != trace.context

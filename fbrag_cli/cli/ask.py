@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
-
 from fbrag_cli.cli.answer import AnswerWriter, answer
 from fbrag_cli.cli.command import command
 from fbrag_cli.cli.console import Console
@@ -39,11 +36,8 @@ def ask(console: Console, options: AskOptions) -> int:
                 print_plan(query, session, options, stream, console)
                 return ExitCode.DONE
             writer = AnswerWriter(stream, options.output.form, options.answer, console, line)
-            n, larger = query.method.larger_select, None
-            if n and "-" not in options.document.arguments:  # stdin is not there again
-                reading_more: dict[str, Any] = {"select": n}
-                larger = replace(query, method=replace(query.method, **reading_more))
-            trace = answer(query, session, writer, console.cancellation, larger=larger, more=typed_with("--select", f"{n}"))
+            n = 0 if "-" in options.document.arguments else query.method.larger_select  # stdin is not there again
+            trace = answer(query, session, writer, console.cancellation, more=typed_with("--select", f"{n}") if n else "")
             page(trace)
     except Exception:
         # With -a each document has one line, as a loop expects, also if there is no answer.

@@ -252,9 +252,8 @@ class Talk:
             if query.text != typed:
                 self.console.info(f"understood: {query.text}", dim=True)
             self._writer.typed = typed
-            twice = query.method.reading_twice()
-            larger = replace(query, method=twice) if twice else None
-            trace = answer(query, self.session, self._writer, cancellation, earlier=earlier, larger=larger, more="/more")
+            more = "/more" if query.method.larger_select else ""
+            trace = answer(query, self.session, self._writer, cancellation, earlier=earlier, more=more)
         self.conversation.add(typed, trace)
 
     # -- what is written -------------------------------------------------------------------------------------------------

@@ -36,7 +36,7 @@ def declining() -> Iterator[str]:
         yield server.address
 
 
-def test_the_hint_names_twice_the_number_until_all_is_read(fbrag: Run, lamps: Path, declining: str) -> None:
+def test_the_hint_names_twice_the_number_until_all_that_matches_is_read(fbrag: Run, lamps: Path, declining: str) -> None:
     asked: tuple[object, ...] = ("ask", lamps, ASKED, "--method", "order-preserving", "--select", 1)
     asked = (*asked, "--chunk-words", 40, "--large", declining)
     numbers, done = [1], fbrag(*asked)
@@ -46,7 +46,7 @@ def test_the_hint_names_twice_the_number_until_all_is_read(fbrag: Run, lamps: Pa
         numbers.append(int(asked[asked.index("--select") + 1]))
         done = fbrag(*asked)
         assert done.returncode == 1
-    assert numbers == [1, 2, 4, 8, 16]
+    assert numbers == [1, 2, 4]
     assert done.stdout.count("lamps.txt:") == 1
 
 
