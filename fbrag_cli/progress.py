@@ -94,6 +94,22 @@ class Listener:
         self.progress(event)
 
 
+class Resuming:
+    """Passes events on. When a stage within another is done, such as the loading of a model, the outer one starts again."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress, self._open = progress, list[str]()
+
+    def __call__(self, event: Event) -> None:
+        self._progress(event)
+        if event.kind == "start":
+            self._open.append(event.stage)
+        elif event.kind == "done" and self._open:
+            self._open.pop()
+            if self._open:
+                self._progress(Event(self._open[-1], "start"))
+
+
 class Stopwatch:
     """Measures seconds of wall time from its creation until `stop`."""
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from itertools import groupby
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NoReturn, Protocol, TypeVar
@@ -49,9 +50,8 @@ Part = TypeVar("Part")
 OpenScorer = Callable[[Path], Scorer]
 
 
-class GetModel(Protocol):
-    def __call__(self, role: Role, adapter: Path | None = None) -> Generator:
-        """Return a model, which may be loaded when it is first asked for something. adapter: LoRA for it, a GGUF file."""
+#: Returns a model, which may be loaded when it is first asked for something.
+GetModel = Callable[[Role], Generator]
 
 
 class GetPart(Protocol):
@@ -67,7 +67,7 @@ def _no_part(folder: str, load: Callable[[Path, OpenScorer], Part]) -> NoReturn:
     raise TypeError("only the tools of a Session load trained parts")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Tools:
     """The tools of a method for one question: chunks, scores, models and trained parts.
 
@@ -83,17 +83,15 @@ class Tools:
     digest: GetDigest = lambda: None
     load_seconds: Callable[[], float] = lambda: 0.0
 
+    @cached_property
     def small(self) -> Generator:
-        """Return the small model."""
+        """The small model."""
         return self.model("small")
 
+    @cached_property
     def large(self) -> Generator:
-        """Return the large model without an adapter."""
+        """The large model as it answers: with the method's adapter, if it has one."""
         return self.model("large")
-
-    def answering(self, method: Method) -> Generator:
-        """Return the large model as it answers for a method: with its adapter, if it has one."""
-        return self.model("large", method.adapter(self.part, self.digest))
 
     def timer(self) -> Callable[[], float]:
         """Return a function that returns the seconds of wall time from now on, without those of models that load."""
@@ -217,7 +215,7 @@ class Method(ABC):
 
 def ask(method: Method, trace: Trace, messages: Sequence[Message], tools: Tools) -> tuple[Trace, Generation]:
     """Ask the large model. Return the trace with the cost, and the reply."""
-    large = tools.answering(method)
+    large = tools.large
     first_token: list[float] = []
     elapsed = tools.timer()
 
@@ -275,7 +273,7 @@ def report_tokens(
 
 def _support(method: Method, trace: Trace, answer: str, tools: Tools) -> float | None:
     """Return `share_of_yes` to whether the context shows the answer."""
-    return share_of_yes(tools.answering(method), method.support_messages(trace, answer), tools)
+    return share_of_yes(tools.large, method.support_messages(trace, answer), tools)
 
 
 def share_of_yes(model: Generator, messages: Sequence[Message], tools: Tools) -> float | None:

@@ -138,6 +138,7 @@ class Models:
         Raises the errors of `check`, `offer`, `fetch` and `local.look`; before any download, llama_unavailable.
         """
         listener, names = listener or self.listener, list(dict.fromkeys(names))  # one model may have both roles
+        self.check(names)
         for each in filter(is_local, names):
             self.server(each, listener)
         names = self._offered(names, listener) or names
@@ -235,14 +236,21 @@ class Models:
         for _, generator in self._loaded():
             generator.at_once = n
 
-    def load(self, name: str, role: Role = "large", adapter: Path | None = None, lease: Lease | None = None) -> Generator:
+    def load(
+        self,
+        name: str,
+        role: Role = "large",
+        adapter: Path | None = None,
+        lease: Lease | None = None,
+        ahead: str | None = None,
+    ) -> Generator:
         """Return a model, which the first call loads. A server is asked for its capabilities, and the user is told where the text
         goes.
 
         role: by which the settings place a file. adapter: LoRA to add; the model without it is a separate one. lease: holds the
-        model, and its listener receives the loading progress; None: held until `close`. Raises the errors of `find`,
-        `LlamaGenerator` and `ServerGenerator`; FbragError `usage` for an adapter with a server; `offline` if no text may leave
-        this machine and a server forwards it.
+        model, and its listener receives the loading progress; None: held until `close`. ahead: name of the large model to load
+        ahead, once this one is loaded. Raises the errors of `find`, `LlamaGenerator` and `ServerGenerator`; FbragError `usage`
+        for an adapter with a server; `offline` if no text may leave this machine and a server forwards it.
         """
         lease = lease or Lease(self.listener)
         listener = lease.listener
@@ -254,6 +262,8 @@ class Models:
         else:
             key = self._key(name, role, adapter, listener)
         generator: Generator = self._generators.get(key, make, lease)
+        if ahead and role == "small":
+            self.begin(ahead, "large", listener)
         for problem in _problems(generator, key.placement) if key.placement or role == "large" else ():
             if problem not in self._reported:
                 self._reported.add(problem)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
-from functools import partial
 from itertools import islice
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, TypeVar
@@ -118,8 +117,7 @@ def how_many_pay(session: Session, method: Method, models: ModelNames = DEFAULT_
     else one (see tests/benchmarks/README.md). Loads a model if its layers are unknown."""
     if not session.on_gpu:
         return 1
-    adapter = method.adapter(session.models.part, partial(session.models.digest, session.names(models)[1]))
-    asked = [session.model("large", models, adapter), *([session.model("small", models)] if method.needs_small else [])]
+    asked = [session.model("large", models, method), *([session.model("small", models)] if method.needs_small else [])]
     layers = [(each.info.gpu_layers or "0/1").split("/") for each in asked]  # unknown for a server
     return AT_ONCE_ON_GPU if all(on_gpu == of_all for on_gpu, of_all in layers) else 1
 

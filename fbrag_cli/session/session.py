@@ -18,7 +18,7 @@ from fbrag_cli.generation.server.address import is_server
 from fbrag_cli.methods.method import Method, Tools
 from fbrag_cli.methods.registry import DEFAULT as FB_RAG
 from fbrag_cli.methods.registry import choose_method, find_method
-from fbrag_cli.progress import Event, Listener, stage
+from fbrag_cli.progress import Event, Listener, Resuming, stage
 from fbrag_cli.query import DEFAULT_MODELS, DEFAULT_RETRIEVER, ModelNames, Query, Role, checked_question
 from fbrag_cli.session.models import Fetch, Models, Offer, is_one_model
 from fbrag_cli.session.placement import check_gpu
@@ -265,9 +265,9 @@ class Session:
         from fbrag_cli.retrieval.bm25 import BM25
 
         listener = listener or self.listener
-        self.prepare(query.method, query.models, query.retriever, answering=answering, listener=listener)
+        self.models.find(self._asked(query.method, query.models, answering=answering), listener)
         query = self.resolved(query)
-        with self._tools(query, listener, ahead=answering) as tools:
+        with self._tools(query, listener, answering=answering) as tools:
             before = tools.load_seconds()
             trace = query.method.retrieve(query, tools)
             load = Stage("load", tools.load_seconds() - before)
@@ -299,9 +299,9 @@ class Session:
         """Yield a title and the exact prompt of each model, in the order of the method. Raises the same errors as `retrieve`."""
         method = trace.method
         with self._tools(trace.query, self.listener) as tools:
-            large = tools.large()
+            large = tools.large
             if trace.forward:
-                title, model = ("small model", tools.small()) if method.needs_small else ("large model, first", large)
+                title, model = ("small model", tools.small) if method.needs_small else ("large model, first", large)
                 yield title, model.render_prompt(trace.forward.messages)
             yield "large model", large.render_prompt(method.messages(method.truncate_to_window(trace, tools)))
             if fallback := method.fallback(trace):
@@ -314,7 +314,7 @@ class Session:
     def count_tokens(self, text: str, query: Query) -> int:
         """Return the number of tokens of a text for the model that writes the forward samples. Loads that model."""
         with self._tools(query, self.listener) as tools:
-            model = tools.small() if query.method.needs_small else tools.large()
+            model = tools.small if query.method.needs_small else tools.large
             return model.count_tokens(text, tools.cancellation)
 
     def retriever(self, collection: Collection, name: str = DEFAULT_RETRIEVER, listener: Listener | None = None) -> Retriever:
@@ -339,21 +339,31 @@ class Session:
     # -- models ----------------------------------------------------------------------------------------------------------
 
     def model(
-        self, role: Role, models: ModelNames = DEFAULT_MODELS, adapter: Path | None = None, lease: Lease | None = None
+        self,
+        role: Role,
+        models: ModelNames = DEFAULT_MODELS,
+        method: Method | None = None,
+        lease: Lease | None = None,
+        *,
+        ahead: bool = False,
     ) -> CachedGenerator:
         """Return a model. Its replies come from the cache if possible; otherwise it is loaded.
 
-        A model that is both the small and the large one is placed as the large one. adapter: LoRA to add. lease: holds the model
-        once it is loaded; None: held until `close`.
+        A model that is both the small and the large one is placed as the large one. method: whose adapter the large one has.
+        lease: holds the model once it is loaded; None: held until `close`. ahead: whether the large model is loaded ahead, once
+        the small one is loaded. Raises the errors of `Method.adapter`.
         """
         from fbrag_cli.generation.cached import CachedGenerator, Replies
 
-        lease, (small, large) = lease or Lease(self.listener), self.names(models)
-        name, role = (large, "large") if role == "large" or small == large else (small, role)
-        if (replies := self._replies.get((name, role, adapter))) is None:
-            identity = [*self.models.identity(name, role, lease.listener), *([sha256_of(adapter)] if adapter else [])]
-            replies = self._replies.setdefault((name, role, adapter), Replies(self.cache, identity, self._reuse))
-        return CachedGenerator(partial(self.models.load, name, role, adapter, lease), replies)
+        lease, (small, large), adapter = lease or Lease(self.listener), self.names(models), None
+        if method and role == "large":
+            adapter = method.adapter(partial(self.models.part, lease=lease), partial(self.models.digest, large, lease))
+        placed: Role = "large" if small == large else role
+        name = large if placed == "large" else small
+        if (replies := self._replies.get((name, placed, adapter))) is None:
+            identity = [*self.models.identity(name, placed, lease.listener), *([sha256_of(adapter)] if adapter else [])]
+            replies = self._replies.setdefault((name, placed, adapter), Replies(self.cache, identity, self._reuse))
+        return CachedGenerator(partial(self.models.load, name, placed, adapter, lease, large if ahead else None), replies)
 
     def load_ahead(self, listener: Listener | None = None, models: ModelNames = DEFAULT_MODELS) -> None:
         """Start to load both models in threads, unless they are loaded. Raises the errors of `Models.find`."""
@@ -363,36 +373,19 @@ class Session:
         self.models.begin(large, "large", listener)
 
     @contextmanager
-    def _tools(self, query: Query, listener: Listener, *, ahead: bool = False) -> Iterator[Tools]:
-        """Yield the tools of a method. The models that they load are held until the block ends.
-
-        ahead: whether to load the large model ahead, once the small one is loaded.
-        """
-        running = ""
-
-        def report(event: Event) -> None:
-            nonlocal running
-            if event.kind in ("start", "done"):
-                running = event.stage if event.kind == "start" else ""
-            listener.progress(event)
-
-        def report_loading(event: Event) -> None:
-            listener.progress(event)
-            if (event.stage, event.kind) == ("load", "done"):
-                if running:  # the stage that waited for the model
-                    listener.progress(Event(running, "start"))
-                if ahead and query.method.needs_small:
-                    self.models.begin(self.names(query.models)[1], "large", listener)
-
-        with Lease(replace(listener, progress=report_loading)) as lease:
+    def _tools(self, query: Query, listener: Listener, *, answering: bool = True) -> Iterator[Tools]:
+        """Yield the tools of a method. The models that they load are held until the block ends. answering: whether the large
+        model is loaded ahead, once the small one is loaded."""
+        progress = Resuming(listener.progress)
+        with Lease(replace(listener, progress=progress)) as lease:
             yield Tools(
                 corpus=query.corpus,
                 retriever=self.retrievers.over(query.collection, query.retriever, lease),
-                progress=report,
+                progress=progress,
                 cancellation=listener.cancellation,
-                model=lambda role, adapter=None: self.model(role, query.models, adapter, lease),
+                model=partial(self.model, models=query.models, method=query.method, lease=lease, ahead=answering),
                 part=partial(self.models.part, lease=lease),
-                digest=lambda: self.models.digest(self.names(query.models)[1], lease),
+                digest=partial(self.models.digest, self.names(query.models)[1], lease),
                 load_seconds=lambda: lease.seconds,
             )
 

@@ -120,7 +120,7 @@ class Passages:
             retriever=retriever or self.retriever,
             progress=silent,
             cancellation=Cancellation(),
-            model=lambda role, adapter=None: large,
+            model=lambda role: large,
             part=lambda folder, load: cast("Any", load(SHIPPED, LlamaScorer) if folder == str(SHIPPED) else parts),
         )
 

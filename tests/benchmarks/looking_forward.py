@@ -93,7 +93,7 @@ def retrieved(example: Example, method: Method, small: Generator) -> tuple[Trace
         retriever=collection.retriever,
         progress=silent,
         cancellation=Cancellation(),
-        model=lambda role, adapter=None: small,
+        model=lambda role: small,
     )
     return method.retrieve(Query(example.question, collection, method), tools), tools
 
@@ -142,7 +142,7 @@ def second_look(example: Example, method: FBRag, small: Generator, after: Sequen
             return scores if text == example.question else tools.retriever.scores(text)
 
     retriever: Any = Raised()
-    given = replace(tools, retriever=retriever, model=lambda role, adapter=None: small)
+    given = replace(tools, retriever=retriever, model=lambda role: small)
     return method.retrieve(Query(example.question, collected(example.context()), method), given), tools
 
 

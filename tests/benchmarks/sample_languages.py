@@ -110,7 +110,7 @@ def measured(name: str, row: dict[str, Any], method: FBRag, small: Generator, ch
             retriever=bm25,
             progress=silent,
             cancellation=Cancellation(),
-            model=lambda role, adapter=None: small,
+            model=lambda role: small,
         ),
     )
 

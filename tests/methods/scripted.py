@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from fbrag_cli.cancellation import Cancellation
@@ -76,17 +75,16 @@ def tools(
     small: Generator | None = None,
     large: Generator | None = None,
     *,
-    adapted: Mapping[Path, Generator] | None = None,
     part: object = None,
     digest: str | None = None,
 ) -> Tools:
     """What a method works with, over BM25. A model or a trained part that is not given must not be asked for.
 
-    adapted: the large model by its adapter. digest: of the large model, None for a server.
+    digest: of the large model, None for a server.
     """
 
-    def model(role: Role, adapter: Path | None = None) -> Generator:
-        found = (adapted or {})[adapter] if adapter else {"small": small, "large": large}[role]
+    def model(role: Role) -> Generator:
+        found = {"small": small, "large": large}[role]
         assert found is not None
         return found
 

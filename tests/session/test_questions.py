@@ -174,7 +174,7 @@ def test_on_a_cpu_one_question_at_a_time_pays(session: Session) -> None:
 
 
 def test_a_model_that_answers_with_an_adapter_is_not_loaded_without_it_too(
-    session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    session: Session, ships: Collection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Adapted(Vanilla):
         def adapter(self, part: GetPart, digest: GetDigest) -> Path:
@@ -185,4 +185,5 @@ def test_a_model_that_answers_with_an_adapter_is_not_loaded_without_it_too(
     monkeypatch.setattr("fbrag_cli.generation.llama.generator.LlamaGenerator.add_adapter", lambda self, path: None)
     session.__dict__["on_gpu"] = True  # as on a machine that has one
     how_many_pay(session, Adapted())
+    session.ask(Query(QUESTIONS[0], ships, Adapted(select=1, max_tokens=4)))  # and its check
     assert [key.adapter for key in session.models._generators.values()] == [lora]

@@ -36,7 +36,7 @@ class GenRead(Method):
 
     def retrieve(self, query: Query, tools: Tools) -> Trace:
         """Write the passage."""
-        large, messages = tools.large(), background_messages(query.text)
+        large, messages = tools.large, background_messages(query.text)
         generations = draw_forward_samples(large, messages, 1, Sampling(_MOST_TOKENS, temperature=0, seed=self.seed), tools)
         written = generations.samples[0]
         passage = ForwardSample(

@@ -37,7 +37,7 @@ class Refeed(ChunkMethod):
         with stage("recall") as recalling:
             backward = backward_scores(query.text, tools)
 
-        large, messages = tools.large(), question_messages(query.text)
+        large, messages = tools.large, question_messages(query.text)
         generations = draw_forward_samples(large, messages, 1, Sampling(self.max_tokens, temperature=0, seed=self.seed), tools)
         reply = generations.samples[0]
         first = ForwardSample(

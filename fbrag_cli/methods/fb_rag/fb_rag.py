@@ -174,13 +174,13 @@ class FBRag(ChunkMethod):
         texts = texts_for(asked, ([passage] for passage in read))
         messages = self.forward_messages(asked, texts, main_language(read))
         sampling = Sampling(self.forward_tokens, self.temperature, seed=self.seed)
-        generations = draw_forward_samples(tools.small(), messages, self.samples, sampling, tools)
+        generations = draw_forward_samples(tools.small, messages, self.samples, sampling, tools)
         samples = tuple(parse_sample(i, generation) for i, generation in enumerate(generations.samples))
         return replace(
             trace,
             forward=ForwardLookup(read=tuple(read), messages=messages, samples=samples),
             stages=(*trace.stages, cost_of(generations)),
-            models={"small": tools.small().info},
+            models={"small": tools.small.info},
             cached=("samples",) if generations.cached else (),
         )
 

@@ -48,7 +48,7 @@ class LongContext(ChunkMethod):
 
     def truncate_to_window(self, trace: Trace, tools: Tools) -> Trace:
         """Cut the middle of what exceeds the model's window. Raises FbragError prompt_too_long if no room is left at all."""
-        large = tools.answering(self)
+        large = tools.large
         window, count_tokens = large.info.context_tokens, partial(large.count_tokens, cancellation=tools.cancellation)
         if window is None:
             return trace

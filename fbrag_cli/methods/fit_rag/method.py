@@ -297,7 +297,7 @@ class FitRag(Method):
         labels[:, 0] = [relevance.get(window.position, 0.0) for window in windows]
         for i, window in enumerate(windows if self.needs_large else ()):
             asked = (Message.about([f"Passage:\n{window.text}\n"], f"Question: {question}\n\n{_PREFERS}"),)
-            if (share := share_of_yes(tools.large(), asked, tools)) is not None:
+            if (share := share_of_yes(tools.large, asked, tools)) is not None:
                 labels[i, 1] = share
             report(i + 1, len(windows))
         return labels

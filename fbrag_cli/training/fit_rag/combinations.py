@@ -59,7 +59,7 @@ def case_of(question: GoldQuestion, pool: Pool, parts: FitRagParts, large: Gener
         retriever=collection.retriever,
         progress=silent,
         cancellation=Cancellation(),
-        model=lambda role, adapter=None: large,
+        model=lambda role: large,
         part=lambda folder, load: cast("Any", parts),
     )
     query = Query(question.text, collection, FitRag(fit_rag="trained", reduce="windows"))

@@ -150,14 +150,10 @@ def test_another_language_makes_a_warning() -> None:
     assert any("trained on en, not on de" in each for each in answered(corpus_of(language="de"), large()).warnings)
 
 
-def test_the_model_with_the_adapter_answers_and_checks(tmp_path: Path) -> None:
-    plain, adapted = large(), large()
+def test_the_adapter_is_that_of_the_parts(tmp_path: Path) -> None:
     lora = tmp_path / "lora.gguf"
-    given = tools(corpus_of(), large=plain, adapted={lora: adapted}, part=former(adapter=lora), digest=plain.info.sha256)
-    method = R2Ag(r2ag="made", select=3)
-    trace = method.answer(retrieved(method, QUESTION, given), given)
-    assert (len(plain.asked), len(adapted.asked)) == (0, 2)
-    assert (trace.answer, trace.verdict.support) == ("Tobias Wrenn", 1.0)
+    given = with_parts(corpus_of(), large(), former(adapter=lora))
+    assert R2Ag(r2ag="made").adapter(given.part, given.digest) == lora
 
 
 def without_projection(**changed: Any) -> R2Former:
