@@ -122,17 +122,17 @@ class CachedGenerator:
 
     @property
     def info(self) -> ModelInfo:
-        return self._about.info
+        return self._described().info
 
     @property
     def choice_probabilities(self) -> ChoiceProbabilities | None:
-        return self._choose if self._about.chooses else None
+        return self._choose if self._described().chooses else None
 
     def generate(self, messages: Sequence[Message], n: int, sampling: Sampling, options: CallOptions = QUIET) -> Generations:
         key = self._replies.key(messages, asdict(sampling))
         found = self._replies.find(key, _generations)
         if found is None or len(found.samples) < n:
-            found = self._generator.generate(messages, n, sampling, options)
+            found = self._loaded().generate(messages, n, sampling, options)
             self._replies.add(key, found, asdict(found))
             return found
         found = replace(found, samples=found.samples[:n], cached=True)
@@ -143,21 +143,21 @@ class CachedGenerator:
         return found
 
     def render_prompt(self, messages: Sequence[Message]) -> str:
-        return self._generator.render_prompt(messages)
+        return self._loaded().render_prompt(messages)
 
     def count_tokens(self, text: str, cancellation: Cancellation | None = None) -> int:
-        return self._generator.count_tokens(text, cancellation)
+        return self._loaded().count_tokens(text, cancellation)
 
-    @property
-    def _generator(self) -> Generator:
+    def _loaded(self) -> Generator:
+        """Load the other generator."""
         generator = self._load()
         self._replies.about = _Model(generator.info, generator.choice_probabilities is not None)
         return generator
 
-    @property
-    def _about(self) -> _Model:
+    def _described(self) -> _Model:
+        """Return data about the model, which is loaded if no entry has them."""
         if self._replies.about is None:
-            _ = self._generator
+            self._loaded()
         assert self._replies.about
         return self._replies.about
 
@@ -168,7 +168,7 @@ class CachedGenerator:
             key, partial(_probabilities, len(choices)), in_memory=self._replies.reuse.report_original_costs
         )
         if found is None:
-            choose = self._generator.choice_probabilities
+            choose = self._loaded().choice_probabilities
             assert choose
             found = choose(messages, choices, options)
             self._replies.add(key, found, {"choices": found})

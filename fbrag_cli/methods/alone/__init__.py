@@ -1,1 +1,0 @@
-"""Methods that read no document, or write before they read one."""
