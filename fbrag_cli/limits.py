@@ -1,4 +1,4 @@
-"""Limits of a process, of the shell that started it, and of the machine or container that it runs in."""
+"""Limits of a process, of the shell that started it, and of the machine or container that it runs in. Memory in use."""
 
 from __future__ import annotations
 
@@ -75,6 +75,18 @@ def free_memory() -> int:
         return free
     unused = re.search(r"^inactive_file (\d+)$", of_container("memory.stat"), re.MULTILINE)  # file cache, which is freed first
     return max(0, min(free, int(limit) - int(used) + (int(unused[1]) if unused else 0)))
+
+
+def peak_memory_mb() -> float:
+    """Return the peak of main memory so far, in MB (10^6 bytes)."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        import psutil
+
+        return float(getattr(psutil.Process().memory_info(), "peak_wset", 0) / 1e6)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / 1e6 if sys.platform == "darwin" else peak * 1024 / 1e6
 
 
 def memory_of_a_child() -> int:

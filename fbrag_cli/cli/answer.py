@@ -12,10 +12,10 @@ from fbrag_cli.cli.console import Console
 from fbrag_cli.cli.live import Preview, ProgressLine
 from fbrag_cli.cli.options import AnswerOptions
 from fbrag_cli.corpus import Passage
+from fbrag_cli.limits import peak_memory_mb
 from fbrag_cli.progress import Event, Listener
 from fbrag_cli.query import Query
 from fbrag_cli.session.forecast import forecast, keep
-from fbrag_cli.session.memory import peak_memory_mb
 from fbrag_cli.session.session import Session
 from fbrag_cli.text.printable import dumps, one_line
 from fbrag_cli.text.table import columns_of

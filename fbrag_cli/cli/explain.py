@@ -12,7 +12,7 @@ from fbrag_cli.cli.option import option
 from fbrag_cli.cli.options import ExplainOptions, OutputOptions
 from fbrag_cli.cli.question import QuestionOptions, open_question, print_plan, read_question
 from fbrag_cli.errors import ExitCode, FbragError
-from fbrag_cli.session.memory import peak_memory_mb
+from fbrag_cli.limits import peak_memory_mb
 from fbrag_cli.session.session import Session
 from fbrag_cli.text.printable import dumps, plural
 from fbrag_cli.text.table import columns_of

@@ -20,8 +20,8 @@ from typing import Any
 
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.generator import Message
+from fbrag_cli.methods.fb_rag.baselines import SelfRoute
 from fbrag_cli.methods.fb_rag.fb_rag import FBRag
-from fbrag_cli.methods.fb_rag.self_route import SelfRoute
 from fbrag_cli.methods.method import Method
 from fbrag_cli.methods.prompts import BETWEEN
 from fbrag_cli.storage.files import read_small

@@ -19,10 +19,10 @@ from fbrag_cli.evaluation.datasets import Example
 from fbrag_cli.evaluation.results import key
 from fbrag_cli.generation.build import versions
 from fbrag_cli.indexing.collect import collect_text
+from fbrag_cli.limits import peak_memory_mb
 from fbrag_cli.progress import Event, Listener, Progress, silent
 from fbrag_cli.query import Collection, Query
 from fbrag_cli.render.as_json import method_notes
-from fbrag_cli.session.memory import peak_memory_mb
 from fbrag_cli.session.session import Session
 from fbrag_cli.storage.rows import HINT_OTHER_FILE, Row, open_rows
 from fbrag_cli.text.languages import detect

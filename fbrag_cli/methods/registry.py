@@ -11,14 +11,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fbrag_cli.errors import FbragError
-from fbrag_cli.methods.alone.closed_book import ClosedBook
-from fbrag_cli.methods.alone.genread import GenRead
-from fbrag_cli.methods.alone.refeed import Refeed
+from fbrag_cli.methods.alone import ClosedBook, GenRead, Refeed
+from fbrag_cli.methods.fb_rag.baselines import LongContext, OrderPreserving, SelfRoute, Vanilla
 from fbrag_cli.methods.fb_rag.fb_rag import FBRag
-from fbrag_cli.methods.fb_rag.long_context import LongContext
-from fbrag_cli.methods.fb_rag.order_preserving import OrderPreserving
-from fbrag_cli.methods.fb_rag.self_route import SelfRoute
-from fbrag_cli.methods.fb_rag.vanilla import Vanilla
 from fbrag_cli.methods.fit_rag.method import FitRag
 from fbrag_cli.methods.method import Method
 from fbrag_cli.methods.r2ag.method import R2Ag

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from fbrag_cli.batch.jobs import Job, every
 from fbrag_cli.batch.run import BatchSettings, rows
-from fbrag_cli.methods.fb_rag.vanilla import Vanilla
+from fbrag_cli.methods.fb_rag.baselines import Vanilla
 from fbrag_cli.progress import Listener
 from fbrag_cli.session.settings import DocumentSettings
 from tests.evaluation.test_runner import Bench

@@ -28,8 +28,8 @@ from fbrag_cli.corpus import Passage
 from fbrag_cli.evaluation.datasets import Example
 from fbrag_cli.evaluation.metrics import evidence_recall, score
 from fbrag_cli.generation.generator import Generator, Message
+from fbrag_cli.methods.fb_rag.baselines import OrderPreserving
 from fbrag_cli.methods.fb_rag.fb_rag import FBRag
-from fbrag_cli.methods.fb_rag.order_preserving import OrderPreserving
 from fbrag_cli.methods.method import Method
 from fbrag_cli.trace import Trace
 

@@ -26,8 +26,8 @@ from stage_three import questions as fresh_questions
 
 from fbrag_cli.evaluation.datasets import Example, load_examples
 from fbrag_cli.evaluation.metrics import answer_in, evidence_recall, main_metric
+from fbrag_cli.methods.fb_rag.baselines import OrderPreserving
 from fbrag_cli.methods.fb_rag.fb_rag import FEW, FBRag
-from fbrag_cli.methods.fb_rag.order_preserving import OrderPreserving
 from fbrag_cli.retrieval.ranking import best
 
 NAMES = {

@@ -36,7 +36,7 @@ from fbrag_cli.evaluation.datasets import load_examples
 from fbrag_cli.indexing.collect import collect, collect_one
 from fbrag_cli.indexing.entry import IndexedFile, ReadSettings, parts_of
 from fbrag_cli.indexing.walk import find_files
-from fbrag_cli.methods.fb_rag.order_preserving import OrderPreserving
+from fbrag_cli.methods.fb_rag.baselines import OrderPreserving
 from fbrag_cli.methods.method import Tools
 from fbrag_cli.progress import Listener, silent
 from fbrag_cli.query import Collection, Query

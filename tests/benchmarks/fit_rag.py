@@ -40,11 +40,9 @@ from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.generation.generator import Generator, Scorer
 from fbrag_cli.generation.llama.encoder import LlamaScorer
 from fbrag_cli.generation.placement import ON_THE_CPU
-from fbrag_cli.methods.alone.closed_book import ClosedBook
-from fbrag_cli.methods.alone.genread import GenRead
-from fbrag_cli.methods.alone.refeed import Refeed
+from fbrag_cli.methods.alone import ClosedBook, GenRead, Refeed
+from fbrag_cli.methods.fb_rag.baselines import Vanilla
 from fbrag_cli.methods.fb_rag.fb_rag import FBRag
-from fbrag_cli.methods.fb_rag.vanilla import Vanilla
 from fbrag_cli.methods.fit_rag.method import FitRag
 from fbrag_cli.methods.fit_rag.parts import FitRagParts, load
 from fbrag_cli.methods.fit_rag.windows import Reduction

@@ -31,8 +31,8 @@ from sample_languages import loaded, read
 from fbrag_cli.evaluation.datasets import Example, load_examples
 from fbrag_cli.evaluation.metrics import answer_in, evidence_recall, main_metric, score
 from fbrag_cli.generation.generator import CallOptions, Generator
+from fbrag_cli.methods.fb_rag.baselines import OrderPreserving
 from fbrag_cli.methods.fb_rag.fb_rag import FBRag
-from fbrag_cli.methods.fb_rag.order_preserving import OrderPreserving
 from fbrag_cli.methods.method import Method, judged
 from fbrag_cli.trace import Trace, Verdict
 

@@ -12,9 +12,7 @@ import pytest
 from fbrag_cli.cli.question import planned
 from fbrag_cli.documents.load import load
 from fbrag_cli.indexing.collect import collect_text
-from fbrag_cli.methods.alone.closed_book import ClosedBook
-from fbrag_cli.methods.alone.genread import GenRead
-from fbrag_cli.methods.alone.refeed import Refeed
+from fbrag_cli.methods.alone import ClosedBook, GenRead, Refeed
 from fbrag_cli.methods.method import SURE_ALONE, Method
 from fbrag_cli.query import Query
 from fbrag_cli.session.forecast import _words_read

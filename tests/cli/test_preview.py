@@ -18,8 +18,8 @@ from fbrag_cli.cli.live import Preview, Region
 from fbrag_cli.errors import FbragError
 from fbrag_cli.indexing.collect import collect_text
 from fbrag_cli.methods import registry
+from fbrag_cli.methods.fb_rag.baselines import Vanilla
 from fbrag_cli.methods.fb_rag.fb_rag import FBRag
-from fbrag_cli.methods.fb_rag.vanilla import Vanilla
 from fbrag_cli.methods.method import Method
 from fbrag_cli.progress import Event
 from fbrag_cli.query import Query

@@ -9,7 +9,7 @@ import pytest
 from fbrag_cli.cli.console import Console
 from fbrag_cli.cli.live import Preview, progress_line
 from fbrag_cli.indexing.collect import collect_text
-from fbrag_cli.methods.fb_rag.vanilla import Vanilla
+from fbrag_cli.methods.fb_rag.baselines import Vanilla
 from fbrag_cli.progress import Event
 from fbrag_cli.query import Query
 from tests.test_corpus import document

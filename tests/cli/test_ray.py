@@ -182,7 +182,7 @@ def test_a_document_that_ends_its_worker_has_rows_of_errors(cluster: Any, folder
     from fbrag_cli.batch import on_ray
     from fbrag_cli.batch.jobs import Job
     from fbrag_cli.batch.run import BatchSettings
-    from fbrag_cli.methods.fb_rag.order_preserving import OrderPreserving
+    from fbrag_cli.methods.fb_rag.baselines import OrderPreserving
     from fbrag_cli.progress import Listener
     from fbrag_cli.session.settings import CacheSettings, DocumentSettings, ModelSettings
 

@@ -10,8 +10,8 @@ import pytest
 from fbrag_cli.corpus import build_corpus
 from fbrag_cli.documents.document import Content, Document, Extracted, PageSpan, Section
 from fbrag_cli.documents.named_places import named_places
+from fbrag_cli.methods.fb_rag.baselines import OrderPreserving
 from fbrag_cli.methods.fb_rag.fb_rag import FBRag
-from fbrag_cli.methods.fb_rag.order_preserving import OrderPreserving
 from fbrag_cli.methods.registry import find_method
 from tests.methods.scripted import Scripted, retrieved, tools
 

@@ -19,10 +19,8 @@ from fbrag_cli.evaluation.results import read_results
 from fbrag_cli.evaluation.runner import checked_data_sets, run
 from fbrag_cli.generation.cached import CachePolicy
 from fbrag_cli.generation.generator import CallOptions, Generations, Message, Sampling
+from fbrag_cli.methods.fb_rag.baselines import LongContext, OrderPreserving, Vanilla
 from fbrag_cli.methods.fb_rag.fb_rag import FBRag
-from fbrag_cli.methods.fb_rag.long_context import LongContext
-from fbrag_cli.methods.fb_rag.order_preserving import OrderPreserving
-from fbrag_cli.methods.fb_rag.vanilla import Vanilla
 from fbrag_cli.query import Collection, Role
 from fbrag_cli.session.models import Models
 from fbrag_cli.session.retrievers import Retrievers

@@ -27,7 +27,7 @@ from fbrag_cli.generation.server.about import about
 from fbrag_cli.generation.server.address import Address, server_key
 from fbrag_cli.generation.server.client import Endpoint, Timeouts, ask
 from fbrag_cli.generation.server.generator import ServerGenerator, escape_special_tokens
-from fbrag_cli.methods.fb_rag.long_context import LongContext
+from fbrag_cli.methods.fb_rag.baselines import LongContext
 from fbrag_cli.methods.prompts import answer_messages, forward_messages
 from tests.conftest import needs
 from tests.generation.parrot_gguf import END, Parrot, saying

@@ -13,10 +13,8 @@ from fbrag_cli.corpus import Corpus, build_corpus
 from fbrag_cli.documents.document import Content, Document, Extracted
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.generator import CallOptions, Generations, Message, ModelInfo, Sampling
+from fbrag_cli.methods.fb_rag.baselines import LongContext, OrderPreserving, SelfRoute, cut_middle
 from fbrag_cli.methods.fb_rag.fb_rag import FBRag
-from fbrag_cli.methods.fb_rag.long_context import LongContext, cut_middle
-from fbrag_cli.methods.fb_rag.order_preserving import OrderPreserving
-from fbrag_cli.methods.fb_rag.self_route import SelfRoute
 from fbrag_cli.methods.ranking import ChunkMethod
 from fbrag_cli.methods.registry import METHODS, find_method, names
 from fbrag_cli.progress import Event

@@ -9,11 +9,9 @@ import pytest
 
 from fbrag_cli.corpus import build_corpus
 from fbrag_cli.documents.document import Content, Document, Extracted
-from fbrag_cli.methods.alone.closed_book import ClosedBook
+from fbrag_cli.methods.alone import ClosedBook
+from fbrag_cli.methods.fb_rag.baselines import OrderPreserving, SelfRoute, Vanilla
 from fbrag_cli.methods.fb_rag.fb_rag import FBRag
-from fbrag_cli.methods.fb_rag.order_preserving import OrderPreserving
-from fbrag_cli.methods.fb_rag.self_route import SelfRoute
-from fbrag_cli.methods.fb_rag.vanilla import Vanilla
 from fbrag_cli.methods.method import DECLINED, SURE, SURE_ALONE, SURE_UNWEIGHED, Method, agreement, judged
 from fbrag_cli.trace import Trace, Verdict
 from tests.methods.scripted import Scripted, retrieved, tools

@@ -10,8 +10,8 @@ import numpy as np
 
 from fbrag_cli.corpus import Corpus, build_corpus
 from fbrag_cli.documents.document import Content, Document, Extracted
+from fbrag_cli.methods.fb_rag.baselines import OrderPreserving
 from fbrag_cli.methods.fb_rag.fb_rag import FBRag
-from fbrag_cli.methods.fb_rag.order_preserving import OrderPreserving
 from fbrag_cli.methods.ranking import top_unique_chunks
 from fbrag_cli.render import as_json
 from fbrag_cli.render.answer import answer_of

@@ -11,7 +11,7 @@ from fbrag_cli.batch.jobs import Job
 from fbrag_cli.batch.row import answered
 from fbrag_cli.corpus import build_corpus
 from fbrag_cli.documents.document import Content, Document, Extracted
-from fbrag_cli.methods.fb_rag.order_preserving import OrderPreserving
+from fbrag_cli.methods.fb_rag.baselines import OrderPreserving
 from fbrag_cli.render import as_json, live_page
 from fbrag_cli.render.answer import answer_of
 from fbrag_cli.render.html import page

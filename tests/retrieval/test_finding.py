@@ -14,7 +14,7 @@ from fbrag_cli.documents.document import Content, Document, Extracted, Section
 from fbrag_cli.indexing.collect import collect
 from fbrag_cli.indexing.entry import ReadSettings
 from fbrag_cli.indexing.walk import find_files
-from fbrag_cli.methods.fb_rag.order_preserving import OrderPreserving
+from fbrag_cli.methods.fb_rag.baselines import OrderPreserving
 from fbrag_cli.methods.fb_rag.windows import windows_of
 from fbrag_cli.query import Collection, Query
 from fbrag_cli.render.passages import also_in, near_copies

@@ -13,7 +13,7 @@ from fbrag_cli.documents.document import Content, Document, Extracted
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.generator import QUIET, CallOptions, Generation, Generations, Message, ModelInfo, Sampling
 from fbrag_cli.indexing.collect import collect_text
-from fbrag_cli.methods.fb_rag.order_preserving import OrderPreserving
+from fbrag_cli.methods.fb_rag.baselines import OrderPreserving
 from fbrag_cli.progress import Listener
 from fbrag_cli.query import Collection
 from fbrag_cli.session.conversation import Conversation, plausible_rewrite, stands_alone

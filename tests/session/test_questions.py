@@ -13,8 +13,8 @@ from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.documents.document import Content, Document, Extracted
 from fbrag_cli.errors import FbragError
 from fbrag_cli.indexing.collect import collect_text
+from fbrag_cli.methods.fb_rag.baselines import Vanilla
 from fbrag_cli.methods.fb_rag.fb_rag import FBRag
-from fbrag_cli.methods.fb_rag.vanilla import Vanilla
 from fbrag_cli.methods.method import GetDigest, GetPart, Method
 from fbrag_cli.progress import Event, Listener
 from fbrag_cli.query import Collection, Query

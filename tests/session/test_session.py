@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from fbrag_cli.errors import FbragError
+from fbrag_cli.methods.fb_rag.baselines import SelfRoute, Vanilla
 from fbrag_cli.methods.fb_rag.fb_rag import FBRag
-from fbrag_cli.methods.fb_rag.self_route import SelfRoute
-from fbrag_cli.methods.fb_rag.vanilla import Vanilla
 from fbrag_cli.methods.method import Method
 from fbrag_cli.progress import Event, Listener
 from fbrag_cli.query import ModelNames, Query

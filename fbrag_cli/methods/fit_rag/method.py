@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from fbrag_cli.corpus import Passage
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.generator import Message
-from fbrag_cli.methods.alone.genread import GenRead
+from fbrag_cli.methods.alone import GenRead
 from fbrag_cli.methods.fit_rag.windows import Reduction, best_of_each, search, sliding_windows, tables, to_score, within
 from fbrag_cli.methods.method import Method, Tools, report_tokens, share_of_yes
 from fbrag_cli.methods.prompts import BETWEEN, question_messages, support_question

@@ -10,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from fbrag_cli.limits import peak_memory_mb
 from fbrag_cli.progress import Event
 from fbrag_cli.render import as_json
 from fbrag_cli.render.as_json import Events
@@ -18,7 +19,6 @@ from fbrag_cli.serving.http.body import read
 from fbrag_cli.serving.http.inquiry import Inquiry, Search
 from fbrag_cli.serving.http.stream import EventStream, finished
 from fbrag_cli.serving.job import END
-from fbrag_cli.session.memory import peak_memory_mb
 from fbrag_cli.text.printable import dumps
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ import numpy as np
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.generator import CallOptions
 from fbrag_cli.generation.llama.encoder import LlamaScorer
-from fbrag_cli.methods.fb_rag.vanilla import Vanilla
+from fbrag_cli.methods.fb_rag.baselines import Vanilla
 from fbrag_cli.methods.fit_rag.parts import FIT_RAG, SCORER, Detector, FitRagParts
 from fbrag_cli.methods.parts import read_tensors
 from fbrag_cli.session.questions import how_many_pay
