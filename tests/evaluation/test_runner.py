@@ -56,7 +56,7 @@ class _Models(Models):
         super().__init__(ModelSettings(small="small", large="large"))
         self._scripted = models
 
-    def load(self, name: str, role: Role = "large", adapter: Path | None = None, lease: Any = None) -> Any:
+    def load(self, name: str, role: Role = "large", adapter: Any = None, lease: Any = None, ahead: Any = None) -> Any:
         return self._scripted[name]
 
     def file(self, name: str, listener: Any = None) -> Any:

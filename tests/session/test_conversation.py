@@ -59,7 +59,7 @@ class Writer:
 def writer(session: Session, monkeypatch: pytest.MonkeyPatch) -> Writer:
     """The small model of the session."""
     made = Writer()
-    monkeypatch.setattr(session.models, "load", lambda name, role, adapter=None, lease=None: made)
+    monkeypatch.setattr(session.models, "load", lambda name, role, adapter=None, lease=None, ahead=None: made)
     return made
 
 
