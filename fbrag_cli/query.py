@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 from fbrag_cli.errors import FbragError
+from fbrag_cli.settings import knob, settings_of
 
 if TYPE_CHECKING:
     from fbrag_cli.corpus import Corpus
-    from fbrag_cli.methods.method import Method
     from fbrag_cli.retrieval.bm25 import BM25
 
 #: The retriever of a query that names none.
@@ -49,6 +50,73 @@ class ModelNames(NamedTuple):
 DEFAULT_MODELS = ModelNames()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MethodSettings(ABC):
+    """A method as one record: its name, its settings, and how much it reads. `methods.method.Method` runs it.
+
+    name: as users type it. retrieves: whether the context depends on the retriever. chunk_words: words of a chunk, where the user
+    names no number. note_keys, table_keys: the keys in JSON of `Trace.method_notes` and `Trace.tables`. own_prompt: whether its
+    prompt is a part of the method, so that no other replaces it.
+    """
+
+    name: ClassVar[str]
+    retrieves: ClassVar[bool] = True
+    chunk_words: ClassVar[int] = 300
+    note_keys: ClassVar[tuple[str, ...]] = ()
+    table_keys: ClassVar[tuple[str, ...]] = ()
+    own_prompt: ClassVar[bool] = False
+
+    max_tokens: int = knob(512, "length limit of the answer", minimum=1, compared=False)
+    seed: int = knob(0, "random seed: same seed, input, and machine give the same answer", minimum=0, compared=False)
+    instructions: str | None = knob(None, "how to phrase the answer: 'in one sentence' (@FILE reads it)", compared=False)
+    allow_unsupported: bool = knob(False, "always print an answer, even an unsupported one", compared=False)
+
+    def __post_init__(self) -> None:
+        """Raise FbragError `usage` for a value that its setting does not accept."""
+        for name, setting in settings_of(type(self)).items():
+            if (value := getattr(self, name)) is not None or setting.default is not None:
+                setting.check(value, name)
+
+    @property
+    def needs_small(self) -> bool:
+        """Whether `retrieve` asks the small model."""
+        return False
+
+    @property
+    def needs_large(self) -> bool:
+        """Whether `retrieve` asks the large model."""
+        return False
+
+    @abstractmethod
+    def steps(self, n_chunks: int, chunk_words: int) -> list[str]:
+        """Return the steps for a document of `n_chunks` chunks, a phrase each, as `--dry-run` prints them."""
+
+    def check(self) -> None:  # noqa: B027 most methods have no trained parts
+        """Raise FbragError where the folder of trained parts that the settings name has none, or if they lack one."""
+
+    def n_context_chunks(self, n_chunks: int, chunk_words: int) -> int:
+        """Return how many of a document's `n_chunks` chunks, each of `chunk_words` words, the large model reads to answer."""
+        return 0
+
+    def for_two_models(self) -> MethodSettings:
+        """Return the method for a small and a large model that differ: what the one has read, the other has to read."""
+        return self
+
+    def reading_twice(self) -> MethodSettings | None:
+        """Return the method that reads twice as much; None if it reads all or nothing anyway."""
+        return None
+
+    @property
+    def larger_select(self) -> int | None:
+        """The value of `select` that reads twice as much; None if the method reads all or nothing anyway."""
+        return None
+
+    def described(self) -> dict[str, Any]:
+        """Return the settings that make a difference to a result, by name. They are the key of an evaluation's rows."""
+        hidden = ("instructions", "allow_unsupported")
+        return {each.name: getattr(self, each.name) for each in fields(self) if each.name not in hidden}
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Query:
     """A question on a collection, and how it is to be answered.
@@ -59,7 +127,7 @@ class Query:
 
     text: str
     collection: Collection
-    method: Method
+    method: MethodSettings
     models: ModelNames = DEFAULT_MODELS
     retriever: str = DEFAULT_RETRIEVER
 

@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from fbrag_cli.citations import Citations
-    from fbrag_cli.methods.method import Method
-    from fbrag_cli.query import Query
+    from fbrag_cli.query import MethodSettings, Query
 
 Status = Literal["answered", "not_found", "retrieved"]  # "retrieved": Stages I and II only
 
@@ -204,7 +203,7 @@ class Trace:
         return self.query.text
 
     @property
-    def method(self) -> Method:
+    def method(self) -> MethodSettings:
         return self.query.method
 
     @property

@@ -8,22 +8,21 @@ Below it are the calls of a model that methods share: `ask` the large model, `dr
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby
 from pathlib import Path
-from typing import Any, ClassVar, Literal, NoReturn, Protocol, TypeVar
+from typing import Literal, NoReturn, Protocol, TypeVar
 
 from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.corpus import Corpus, texts_for
 from fbrag_cli.generation.generator import CallOptions, Generation, Generations, Generator, Message, Sampling, Scorer
 from fbrag_cli.methods.prompts import answer_messages, support_messages
 from fbrag_cli.progress import Event, Progress, Stopwatch, stage
-from fbrag_cli.query import Query, Role
+from fbrag_cli.query import MethodSettings, Query, Role
 from fbrag_cli.retrieval import Retriever
-from fbrag_cli.settings import knob, settings_of
 from fbrag_cli.text.printable import plural
 from fbrag_cli.trace import Stage, Trace, Verdict
 
@@ -100,48 +99,8 @@ class Tools:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Method(ABC):
-    """The base of all methods: Stage III and its settings.
-
-    name: as users type it. retrieves: whether the context depends on the
-    retriever. chunk_words: words of a chunk, where the user names no number. note_keys, table_keys: the keys in JSON of
-    `Trace.method_notes` and `Trace.tables`. own_prompt: whether its prompt is a part of the method, so that no other replaces it.
-    """
-
-    name: ClassVar[str]
-    retrieves: ClassVar[bool] = True
-    chunk_words: ClassVar[int] = 300
-    note_keys: ClassVar[tuple[str, ...]] = ()
-    table_keys: ClassVar[tuple[str, ...]] = ()
-    own_prompt: ClassVar[bool] = False
-
-    max_tokens: int = knob(512, "length limit of the answer", minimum=1, compared=False)
-    seed: int = knob(0, "random seed: same seed, input, and machine give the same answer", minimum=0, compared=False)
-    instructions: str | None = knob(None, "how to phrase the answer: 'in one sentence' (@FILE reads it)", compared=False)
-    allow_unsupported: bool = knob(False, "always print an answer, even an unsupported one", compared=False)
-
-    def __post_init__(self) -> None:
-        """Raise FbragError `usage` for a value that its setting does not accept."""
-        for name, setting in settings_of(type(self)).items():
-            if (value := getattr(self, name)) is not None or setting.default is not None:
-                setting.check(value, name)
-
-    @property
-    def needs_small(self) -> bool:
-        """Whether `retrieve` asks the small model."""
-        return False
-
-    @property
-    def needs_large(self) -> bool:
-        """Whether `retrieve` asks the large model."""
-        return False
-
-    @abstractmethod
-    def steps(self, n_chunks: int, chunk_words: int) -> list[str]:
-        """Return the steps for a document of `n_chunks` chunks, a phrase each, as `--dry-run` prints them."""
-
-    def check(self) -> None:  # noqa: B027 most methods have no trained parts
-        """Raise FbragError where the folder of trained parts that the settings name has none, or if they lack one."""
+class Method(MethodSettings):
+    """The base of all methods: their stages. Stage III is here."""
 
     @abstractmethod
     def retrieve(self, query: Query, tools: Tools) -> Trace:
@@ -190,27 +149,11 @@ class Method(ABC):
             support = _support(self, trace, trace.answer, tools) if trace.answer else None
         return replace(judged(trace, support), stages=(*trace.stages, Stage("verify", elapsed())))
 
-    def n_context_chunks(self, n_chunks: int, chunk_words: int) -> int:
-        """Return how many of a document's `n_chunks` chunks, each of `chunk_words` words, the large model reads to answer."""
-        return 0
 
-    def for_two_models(self) -> Method:
-        """Return the method for a small and a large model that differ: what the one has read, the other has to read."""
-        return self
-
-    def reading_twice(self) -> Method | None:
-        """Return the method that reads twice as much; None if it reads all or nothing anyway."""
-        return None
-
-    @property
-    def larger_select(self) -> int | None:
-        """The value of `select` that reads twice as much; None if the method reads all or nothing anyway."""
-        return None
-
-    def described(self) -> dict[str, Any]:
-        """Return the settings that make a difference to a result, by name. They are the key of an evaluation's rows."""
-        hidden = ("instructions", "allow_unsupported")
-        return {each.name: getattr(self, each.name) for each in fields(self) if each.name not in hidden}
+def method_of(query: Query) -> Method:
+    """Return the method that runs a query."""
+    assert isinstance(query.method, Method)
+    return query.method
 
 
 def ask(method: Method, trace: Trace, messages: Sequence[Message], tools: Tools) -> tuple[Trace, Generation]:

@@ -17,6 +17,7 @@ from fbrag_cli.methods.fb_rag.fb_rag import FBRag
 from fbrag_cli.methods.fit_rag.method import FitRag
 from fbrag_cli.methods.method import Method
 from fbrag_cli.methods.r2ag.method import R2Ag
+from fbrag_cli.query import MethodSettings
 from fbrag_cli.settings import Setting, settings_of
 from fbrag_cli.storage.files import read_small
 from fbrag_cli.text.suggest import suggestion
@@ -192,7 +193,7 @@ def _text_of(file: str) -> str:
         raise FbragError("usage", f"the instructions in {file} cannot be read: {why}", "name a UTF-8 text file") from None
 
 
-def reading_twice(method: Method, times: int = 1) -> Method:
+def reading_twice(method: MethodSettings, times: int = 1) -> MethodSettings:
     """Return the method that reads twice as much, `times` times. Raises FbragError `usage` if what it reads is fixed."""
     for _ in range(times):
         if (larger := method.reading_twice()) is None:

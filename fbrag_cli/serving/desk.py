@@ -29,8 +29,7 @@ from fbrag_cli.session.session import Session
 from fbrag_cli.text.printable import plural
 
 if TYPE_CHECKING:
-    from fbrag_cli.methods.method import Method
-    from fbrag_cli.query import Collection
+    from fbrag_cli.query import Collection, MethodSettings
     from fbrag_cli.trace import Trace
 
 MOST_KEPT = 16  # jobs that are done and that clients come back for
@@ -100,7 +99,7 @@ class Desk:
         question: str,
         documents: Sequence[str],
         *,
-        method: Method | None = None,
+        method: MethodSettings | None = None,
         models: ModelNames = DEFAULT_MODELS,
         conversation: str | Sequence[tuple[str, str]] | None = None,
         answering: bool = True,
@@ -133,7 +132,7 @@ class Desk:
         return job
 
     @property
-    def default_method(self) -> Method:
+    def default_method(self) -> MethodSettings:
         """The default method with the settings of this machine."""
         return choose_method(on_gpu=self.session.on_gpu)
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from fbrag_cli.corpus import Corpus, Passage
-    from fbrag_cli.methods.method import Method
+    from fbrag_cli.query import MethodSettings
     from fbrag_cli.serving.library import LibraryEntry
     from fbrag_cli.trace import Trace
 
@@ -82,7 +82,7 @@ class Job:
 
     question: str
     entries: tuple[LibraryEntry, ...]
-    method: Method
+    method: MethodSettings
     models: ModelNames = DEFAULT_MODELS
     conversation: str | Sequence[tuple[str, str]] | None = None
     answering: bool = True

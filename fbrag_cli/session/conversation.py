@@ -13,10 +13,17 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from fbrag_cli.generation.generator import CallOptions, Sampling
-from fbrag_cli.methods.method import Method
 from fbrag_cli.methods.prompts import rewrite_messages
 from fbrag_cli.progress import Listener, stage
-from fbrag_cli.query import DEFAULT_MODELS, DEFAULT_RETRIEVER, LONGEST_QUESTION, ModelNames, Query, checked_question
+from fbrag_cli.query import (
+    DEFAULT_MODELS,
+    DEFAULT_RETRIEVER,
+    LONGEST_QUESTION,
+    MethodSettings,
+    ModelNames,
+    Query,
+    checked_question,
+)
 from fbrag_cli.session.pool import Lease
 from fbrag_cli.session.session import Session
 from fbrag_cli.text.languages import foreign_language, referring_words, stop_words
@@ -81,7 +88,7 @@ class Conversation:
 
     session: Session
     collection: Collection
-    method: Method
+    method: MethodSettings
     models: ModelNames = DEFAULT_MODELS
     retriever: str = DEFAULT_RETRIEVER
     plain: bool = False

@@ -15,11 +15,10 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from fbrag_cli.progress import Event
-from fbrag_cli.query import DEFAULT_MODELS, ModelNames
+from fbrag_cli.query import DEFAULT_MODELS, MethodSettings, ModelNames
 
 if TYPE_CHECKING:
     from fbrag_cli.corpus import Corpus
-    from fbrag_cli.methods.method import Method
     from fbrag_cli.session.session import Session
     from fbrag_cli.trace import Trace
 
@@ -123,7 +122,7 @@ class Forecast:
         return now + self._slowness * sum(count * self._last[name][0] for name, count in units.items())
 
 
-def forecast(session: Session, method: Method, corpus: Corpus, models: ModelNames = DEFAULT_MODELS) -> Forecast:
+def forecast(session: Session, method: MethodSettings, corpus: Corpus, models: ModelNames = DEFAULT_MODELS) -> Forecast:
     """Return the forecast for a question on a corpus, from the pace in the session's cache."""
     pace = session.cache.read_json(KIND, _key(session, method, models), _read)
     return Forecast(
@@ -133,13 +132,13 @@ def forecast(session: Session, method: Method, corpus: Corpus, models: ModelName
     )
 
 
-def keep(forecast: Forecast, session: Session, method: Method, trace: Trace) -> None:
+def keep(forecast: Forecast, session: Session, method: MethodSettings, trace: Trace) -> None:
     """Store the pace of a run in the cache, replacing that of the last one. A cached answer has none."""
     if forecast.pace and "answer" not in trace.cached:
         session.cache.write_json(KIND, _key(session, method, trace.query.models), forecast.pace)
 
 
-def _key(session: Session, method: Method, models: ModelNames) -> str:
+def _key(session: Session, method: MethodSettings, models: ModelNames) -> str:
     """Return the cache key for the pace of this machine with these models, threads and devices, with or without samples."""
     from fbrag_cli.storage.cache import entry_key
 
@@ -154,7 +153,7 @@ def _read(entry: Mapping[str, Any]) -> Pace:
     return pace
 
 
-def _words_read(method: Method, corpus: Corpus) -> dict[str, float]:
+def _words_read(method: MethodSettings, corpus: Corpus) -> dict[str, float]:
     """Return the numbers of words that the forward lookup and the answer will read, at least 1 each."""
     n_all = len(corpus.chunks)
     chunks = {"forward": getattr(method, "recall", 0)} if method.needs_small or method.needs_large else {}

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal, get_args
 from fbrag_cli.generation.cached import CachePolicy
 from fbrag_cli.generation.process import set_environment
 from fbrag_cli.generation.server.address import is_server
-from fbrag_cli.methods.method import Method, Tools
+from fbrag_cli.methods.method import Method, Tools, method_of
 from fbrag_cli.methods.registry import DEFAULT as FB_RAG
 from fbrag_cli.methods.registry import choose_method, find_method
 from fbrag_cli.progress import Event, Listener, Resuming, stage
-from fbrag_cli.query import DEFAULT_MODELS, DEFAULT_RETRIEVER, ModelNames, Query, Role, checked_question
+from fbrag_cli.query import DEFAULT_MODELS, DEFAULT_RETRIEVER, MethodSettings, ModelNames, Query, Role, checked_question
 from fbrag_cli.session.models import Fetch, Models, Offer, is_one_model
 from fbrag_cli.session.placement import check_gpu
 from fbrag_cli.session.pool import Lease
@@ -193,7 +193,7 @@ class Session:
 
     def check(
         self,
-        method: type[Method] | Method,
+        method: type[MethodSettings] | MethodSettings,
         models: ModelNames = DEFAULT_MODELS,
         retriever: str = DEFAULT_RETRIEVER,
         *,
@@ -206,12 +206,12 @@ class Session:
         """
         self.models.check(self._asked(method, models, answering=answering))
         self.retrievers.check(retriever)
-        if isinstance(method, Method):
+        if isinstance(method, MethodSettings):
             method.check()
 
     def prepare(
         self,
-        method: type[Method] | Method,
+        method: type[MethodSettings] | MethodSettings,
         models: ModelNames = DEFAULT_MODELS,
         retriever: str = DEFAULT_RETRIEVER,
         *,
@@ -228,18 +228,18 @@ class Session:
         method = query.method if names.small == names.large else query.method.for_two_models()
         return replace(query, method=method, models=names)
 
-    def _asked(self, method: type[Method] | Method, models: ModelNames, *, answering: bool) -> list[str]:
+    def _asked(self, method: type[MethodSettings] | MethodSettings, models: ModelNames, *, answering: bool) -> list[str]:
         """Return the names of the models that the method uses."""
         small, large = self.names(models)
         return [*([small] if method.needs_small else []), *([large] if answering or method.needs_large else [])]
 
-    def identities(self, method: type[Method] | Method, models: ModelNames = DEFAULT_MODELS) -> dict[str, str]:
+    def identities(self, method: type[MethodSettings] | MethodSettings, models: ModelNames = DEFAULT_MODELS) -> dict[str, str]:
         """Return the models that the method uses, by role: their names and identifiers."""
         names = zip(("small", "large"), self.names(models), strict=True)
         asked = ((role, self.models.identity(name)) for role, name in names if role == "large" or method.needs_small)
         return {role: " ".join(map(str, identity[:2])) for role, identity in asked}
 
-    def name_servers(self, method: Method, models: ModelNames = DEFAULT_MODELS) -> None:
+    def name_servers(self, method: MethodSettings, models: ModelNames = DEFAULT_MODELS) -> None:
         """Report where document text goes, for servers that other processes will use. No text is sent."""
         for role in get_args(Role)[0 if method.needs_small else 1 :]:
             if is_server(name := self.names(models)[role == "large"]):
@@ -269,7 +269,7 @@ class Session:
         query = self.resolved(query)
         with self._tools(query, listener, answering=answering) as tools:
             before = tools.load_seconds()
-            trace = query.method.retrieve(query, tools)
+            trace = method_of(query).retrieve(query, tools)
             load = Stage("load", tools.load_seconds() - before)
         if trace.forward:
             listener.progress(Event("forward", "sampled", about=trace))
@@ -289,7 +289,7 @@ class Session:
         listener = listener or self.listener
         with self._tools(trace.query, listener) as tools:
             before = tools.load_seconds()
-            answered = trace.method.answer(trace, tools)
+            answered = method_of(trace.query).answer(trace, tools)
             seconds = tools.load_seconds() - before
         warn("answer", answered.warnings[len(trace.warnings) :], listener)
         stages = (replace(each, seconds=each.seconds + seconds) if each.name == "load" else each for each in answered.stages)
@@ -297,7 +297,7 @@ class Session:
 
     def prompts(self, trace: Trace) -> Iterator[tuple[str, str]]:
         """Yield a title and the exact prompt of each model, in the order of the method. Raises the same errors as `retrieve`."""
-        method = trace.method
+        method = method_of(trace.query)
         with self._tools(trace.query, self.listener) as tools:
             large = tools.large
             if trace.forward:
@@ -383,7 +383,7 @@ class Session:
                 retriever=self.retrievers.over(query.collection, query.retriever, lease),
                 progress=progress,
                 cancellation=listener.cancellation,
-                model=partial(self.model, models=query.models, method=query.method, lease=lease, ahead=answering),
+                model=partial(self.model, models=query.models, method=method_of(query), lease=lease, ahead=answering),
                 part=partial(self.models.part, lease=lease),
                 digest=partial(self.models.digest, self.names(query.models)[1], lease),
                 load_seconds=lambda: lease.seconds,

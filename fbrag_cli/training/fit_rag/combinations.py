@@ -20,7 +20,7 @@ from fbrag_cli.generation.generator import CallOptions, Generator
 from fbrag_cli.methods.fit_rag.method import FitRag
 from fbrag_cli.methods.fit_rag.parts import FitRagParts
 from fbrag_cli.methods.fit_rag.windows import Reduction
-from fbrag_cli.methods.method import Tools
+from fbrag_cli.methods.method import Tools, method_of
 from fbrag_cli.progress import silent
 from fbrag_cli.query import Query
 from fbrag_cli.storage.rows import Row
@@ -63,7 +63,7 @@ def case_of(question: GoldQuestion, pool: Pool, parts: FitRagParts, large: Gener
         part=lambda folder, load: cast("Any", parts),
     )
     query = Query(question.text, collection, FitRag(fit_rag="trained", reduce="windows"))
-    reduction = query.method.retrieve(query, tools).method_state
+    reduction = method_of(query).retrieve(query, tools).method_state
     assert isinstance(reduction, Reduction)
     assert reduction.window_labels is not None
     assert reduction.labels is not None

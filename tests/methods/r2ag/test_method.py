@@ -77,6 +77,7 @@ def with_parts(corpus: Corpus, model: Scripted, made: R2Former) -> Tools:
 
 def answered(corpus: Corpus, model: Scripted, made: R2Former | None = None, **settings: Any) -> Trace:
     method, given = R2Ag(**{"r2ag": "made", "select": 3} | settings), with_parts(corpus, model, made or former())
+    method.adapter(given.part, given.digest)  # as a session does to make the large model
     return method.answer(retrieved(method, QUESTION, given), given)
 
 
