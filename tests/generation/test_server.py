@@ -90,11 +90,10 @@ def test_a_greedy_reply_is_that_of_the_same_file_in_this_process(real: ServerGen
 
 
 def test_llama_cpp_draws_all_samples_in_one_request(llama_cpp: ServerGenerator, generator: LlamaGenerator) -> None:
-    progress = list[tuple[int, int]]()
     sampling = Sampling(4, seed=7)
-    three = llama_cpp.generate(LOOK, 3, sampling, CallOptions(on_prompt=lambda *each: progress.append(each)))
+    three = llama_cpp.generate(LOOK, 3, sampling)
     n_prompt = len(generator.tokenize(LOOK))
-    assert (three.prompt_tokens, progress[-1]) == (n_prompt, (n_prompt, n_prompt))
+    assert three.prompt_tokens == n_prompt
     alone = [llama_cpp.generate(LOOK, 1, replace(sampling, seed=seed)) for seed in (7, 8, 9)]
     assert [each.samples[0].text for each in alone] == [sample.text for sample in three.samples]
     assert len({sample.text for sample in three.samples}) == 3
@@ -370,8 +369,6 @@ ENDLESS: dict[str, tuple[tuple[str, ...], Callable[[int], str]]] = {
     "reasoning": ((), lambda i: _delta(reasoning_content="hm ")),
     "roles": ((_delta(content="It"),), lambda i: _delta(role="assistant")),
     "usage": ((_delta(content="It"),), lambda i: f'data: {{"choices": [], "usage": {{"completion_tokens": {i}}}}}\n\n'),
-    "the same progress": ((), lambda i: 'data: {"prompt_progress": {"processed": 5, "total": 9}}\n\n'),
-    "growing progress": ((), lambda i: f'data: {{"prompt_progress": {{"processed": {i}, "total": 1{"0" * 15}}}}}\n\n'),
     "comments": ((), lambda i: ": ping\n\n" * 999),
     "names of events": ((), lambda i: "event: ping\n\n" * 999),
     "one event": (("data: ",), lambda i: " " * 9999),
@@ -626,6 +623,9 @@ def test_the_check_reads_the_probability_after_the_thought_of_a_model_that_think
             0.25 ** (1 / 3),
         ),
         ([(" Bl\u00e9", 0.5), ("", 1.0)], 0.5),
+        ([("<think>", 0.3), ("\n\n", 0.1), ("</think>", 0.9), ("\n\n", 0.8), ("Blue", 0.5)], 0.5),
+        ([("<", 0.5), ("b", 0.5)], 0.5),
+        ([("<think>No</think>Blue", 0.5)], None),
         ([("Blue", None)], None),
         ([("Blue", float("nan")), (".", 0.5)], 0.5 ** (1 / 2)),
         ([("", 0.5), ("", 0.5)], None),
@@ -746,6 +746,9 @@ def test_the_key_is_sent_and_never_repeated() -> None:
         server.default = status(307, Location="http://127.0.0.1/?key=sk-secret-1234")
         with pytest.raises(FbragError, match="key=…"):
             text_of(generator)
+        server.replies += [status(429, {"error": {"message": "busy: sk-secret-1234"}}, Retry_After="3"), stream("It")]
+        assert text_of(generator) == "It"
+        assert "busy: …; retrying" in generator.notes[0]  # type: ignore[attr-defined]
         server.default = status(401, {"error": {"message": "wrong key: sk-secret-1234"}})
         with pytest.raises(FbragError, match="HTTP 401: wrong key: …") as raised:
             text_of(generator)

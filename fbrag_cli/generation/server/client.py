@@ -52,7 +52,7 @@ class Timeouts:
 
     connect: float = 10
     known: float = 30
-    first: float = 600
+    first: float = 1800
     idle: float = 120
     retry: float = 0.5
 
@@ -100,8 +100,12 @@ class Endpoint:
         )
 
     def error(self, what: str, hint: str, kind: type[FbragError] = FbragError, code: str = "server_failed") -> FbragError:
-        """Return an error with the server's URL, and without the key, which the server may have repeated."""
-        return kind(code, f"{self.address.base}: {what.replace(self._key, '…') if self._key else what}", hint)
+        """Return an error of this server."""
+        return kind(code, f"{self.address.base}: {self.without_key(what)}", hint)
+
+    def without_key(self, text: str) -> str:
+        """Return a server's message without the key, which it may have repeated."""
+        return text.replace(self._key, "…") if self._key else text
 
 
 # -- a request and its reply -------------------------------------------------------------------------------------------------
@@ -147,7 +151,7 @@ def retried(
             seconds = host.patience.retry * 2 ** (number - 1) * random.uniform(0.5, 1.5)
             seconds = min(max(seconds, getattr(failed, "seconds", 0)), _LONGEST_WAIT)
             if seconds > _NOTED_WAIT:
-                host.warn(f"{host.address.origin}: {reason}; retrying in {seconds:.0f} s")
+                host.warn(f"{host.address.origin}: {host.without_key(reason)}; retrying in {seconds:.0f} s")
             (cancellation or Cancellation()).sleep(seconds)
     raise host.error(f"{reason} ({_ATTEMPTS} attempts)", "check the server's log, or try again later")
 
@@ -214,7 +218,7 @@ async def _receive(host: Endpoint, url: str, body: Json | None, items: SimpleQue
                 raise ValueError("the reply is too long")
         if status != 200:
             wait = headers.get("Retry-After", "")
-            raise _failure(host, status, _words(data), float(wait) if re.fullmatch(r"\d{1,6}", wait) else 0)
+            raise _failure(host, status, _message(data), float(wait) if re.fullmatch(r"\d{1,6}", wait) else 0)
         items.put(_checked(host, _object(data), 400))
 
 
@@ -245,7 +249,7 @@ def _checked(host: Endpoint, item: Json, status: int) -> Json:
     if "error" not in item or item.get("choices"):
         return item
     named = item["error"].get("code") if isinstance(item["error"], dict) else None
-    raise _failure(host, named if isinstance(named, int) and 400 <= named < 600 else status, _words_of(item))
+    raise _failure(host, named if isinstance(named, int) and 400 <= named < 600 else status, _message(item))
 
 
 def _failure(host: Endpoint, status: int, words: str, seconds: float = 0) -> Exception:
@@ -288,17 +292,16 @@ def _object(data: bytes | bytearray | str) -> Json:
     return found
 
 
-def _words(data: bytes | bytearray) -> str:
-    """Return the server's message in an error response, such as ": no such model"; "" if there is none."""
-    try:
-        return _words_of(_object(data))
-    except ValueError:
-        return "" if data.lstrip()[:1] == b"<" else _words_of({"error": data.decode("utf-8", "replace")})
-
-
-def _words_of(item: Json) -> str:
-    """Return the message of a JSON error, from "error", its "message", or "detail"."""
-    found: Any = item.get("error") or item.get("detail") or item.get("message") or ""
+def _message(reply: Json | bytearray) -> str:
+    """Return the message of a reply with an error, such as ": no such model": from "error", its "message", or "detail"; "" if
+    there is none, or a web page."""
+    found: Any = reply
+    if isinstance(reply, bytearray):
+        try:
+            found = _object(reply)
+        except ValueError:
+            found = {"error": "" if reply.lstrip()[:1] == b"<" else reply.decode("utf-8", "replace")}
+    found = found.get("error") or found.get("detail") or found.get("message") or ""
     if isinstance(found, dict):
         kind = found.get("type")
         found = f"{found.get('message') or ''}{f' ({kind})' if isinstance(kind, str) else ''}"

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
-from itertools import accumulate
 from time import perf_counter
 from typing import Any
 
@@ -16,7 +15,6 @@ from fbrag_cli.generation.reasoning import COMMON_TAGS, ReasoningParser, Reasoni
 from fbrag_cli.generation.repetition import Repetition
 from fbrag_cli.generation.server.client import Endpoint, Json, RefusedError, Reply, TryAgainError, count, retried
 
-_OF_THE_TEMPLATE = 10_000  # tokens that a server may add around the messages
 _MOST_CHARACTERS = 100  # per token, on average: longer samples ignore the limit
 _WORDS = re.compile(r"\s*\S+|\s+")
 _CLOSED = re.compile(r"^</((?:seed:)?think)>[ \t]*$", re.MULTILINE)  # on its own line
@@ -31,8 +29,6 @@ class SampleStream:
 
     def __init__(self, host: Endpoint, url: str, body: Json, samples: Sequence[StreamedSample], options: CallOptions) -> None:
         self._host, self._url, self._body, self.samples, self._call = host, url, body, samples, options
-        self._longest = _OF_THE_TEMPLATE + sum(len(each["content"].encode("utf-8", "replace")) for each in body["messages"])
-        self._n_read = -1  # prompt tokens that the server reports as read
         self.started = perf_counter()
         self.first_text: float | None = None
         self.prompt_tokens: int | None = None
@@ -66,20 +62,19 @@ class SampleStream:
             sample.restart()
         with closing(Reply(self._host, self._url, body, patience.first, self._call.cancellation)) as reply:
             for item in reply:
-                more = self._take(group, item)
+                if self._take(group, item):
+                    reply.allow(patience.idle)
                 begun = [sample for sample in group if sample.begun]
-                if begun and all(sample.finish for sample in begun) and any(sample.cut for sample in begun):
+                if all(sample.finish for sample in begun) and any(sample.cut for sample in begun):
                     return
-                if more:
-                    reply.allow(patience.idle if begun else patience.first)
         if not begun:
             raise TryAgainError("an empty reply; the prompt may be too long")
         if not all(sample.finish for sample in begun):
             raise TryAgainError("the connection was closed")
 
     def _take(self, group: Sequence[StreamedSample], item: Json) -> bool:
-        """Process an event, or a complete reply. Return whether the server has read or written more."""
-        more = self._report_reading(item.get("prompt_progress"), first=self.samples[0] in group)
+        """Process an event, or a complete reply. Return whether the server has written more."""
+        more = False
         for part in said(item):
             if 0 <= part.index < len(group) and not group[part.index].finish:
                 group[part.index].add(part)
@@ -92,16 +87,6 @@ class SampleStream:
             group[0].n_reasoned = _tokens(item, "completion_tokens_details", "reasoning_tokens") or None
         self._report_writing(group)
         return more
-
-    def _report_reading(self, read: Any, *, first: bool) -> bool:
-        """Report how much of the prompt has been read. Return whether it is more than before."""
-        done, total = (read.get("processed"), read.get("total")) if isinstance(read, dict) else (None, None)
-        if not (isinstance(done, int) and isinstance(total, int) and self._n_read < done <= total <= self._longest):
-            return False
-        self._n_read = done
-        if self._call.on_prompt and first:
-            self._call.on_prompt(done, total)
-        return True
 
     def _report_writing(self, group: Sequence[StreamedSample]) -> None:
         """Report the written text."""
@@ -143,18 +128,21 @@ class StreamedSample:
         self.n_reasoned: int | None = None
         self.n_sent = 0
         self._n_pieces = self._n_thoughts = 0  # pieces of text, and those that the server itself marks as reasoning
-        self._logprobs: list[tuple[bytes, float]] = []
+        self._logprobs: list[float] = []  # of the tokens of the text
         self._thoughts = ReasoningParser(self._tags, self.opened)
         self._ids: dict[str, int] = {}
         self._repetition = Repetition()
 
     def add(self, part: ReplyPart) -> None:
         """Append a part. Repetition, or exceeding a limit, cuts the sample; a server that respects the limit ends it itself."""
-        self._logprobs += part.logprobs
         self._n_thoughts += part.thought
         if part.text:
             self._n_pieces += 1
+            self._logprobs += part.logprobs
+            n_thoughts = self._thoughts.n_pieces
             self._write(self._thoughts.add(part.text))
+            if self._thoughts.n_pieces != n_thoughts or not (self.text or part.text).strip():
+                self._logprobs.clear()  # those of reasoning, or of blanks before the answer
         most = self.max_tokens + self.reasoning_tokens
         if not self.finish and (self.n_pieces > self.max_tokens or self.n_reasoning_pieces > most):
             self.finish = "length"
@@ -170,6 +158,7 @@ class StreamedSample:
             self._thoughts.n_pieces = round(self._n_pieces * closed.end() / len(self.text))
             shown, answer = len(self.text), self.text[closed.end() :].lstrip()
             self.opened, self.text = tags_named(closed[1]), answer
+            self._logprobs.clear()
             self.n_sent = max(0, self.n_sent - (shown - len(answer)))  # the rest of the answer is still to be shown
 
     def _write(self, text: str) -> None:
@@ -208,16 +197,8 @@ class StreamedSample:
     def generation(self) -> Generation:
         n_tokens = self.n_pieces + self.n_reasoning_pieces if self.n_tokens is None else self.n_tokens
         n_thought = self.n_reasoning_pieces if self.n_reasoned is None else self.n_reasoned
-        probability = geometric_mean(self._own_logprobs())
+        probability = geometric_mean(self._logprobs if self.finish != "repeat" else ())
         return Generation(self.text, n_tokens, self.finish or "stop", self.seed, min(n_thought, n_tokens), probability)
-
-    def _own_logprobs(self) -> list[float]:
-        """Return the logarithms of the tokens that the text is made of; none if it is not found in the tokens."""
-        reply, text = b"".join(token for token, _ in self._logprobs), self.text.strip().encode()
-        begin = reply.rfind(text) if text and self.finish != "repeat" else -1
-        ends = accumulate(len(token) for token, _ in self._logprobs)
-        placed = ((end - len(token), end, logprob) for end, (token, logprob) in zip(ends, self._logprobs, strict=True))
-        return [logprob for start, end, logprob in placed if start < begin + len(text) and begin < end] if begin >= 0 else []
 
 
 # -- the shape of replies ----------------------------------------------------------------------------------------------------
@@ -228,15 +209,15 @@ class ReplyPart:
     """The part of a sample in an event.
 
     index: number of the sample in its request. thought: whether the event has reasoning, which is not part of the reply. finish:
-    why the sample ended, "" before its end. logprobs: its tokens in UTF-8, those of reasoning too, each with the natural
-    logarithm of its probability; empty if the server returns none.
+    why the sample ended, "" before its end. logprobs: natural logarithms of the probabilities of its tokens, none if the server
+    does not return them.
     """
 
     index: int
     text: str
     thought: bool
     finish: str
-    logprobs: tuple[tuple[bytes, float], ...]
+    logprobs: Sequence[float]
 
 
 def said(item: Json) -> list[ReplyPart]:
@@ -256,15 +237,9 @@ def _part(choice: Json) -> ReplyPart:
     return ReplyPart(int(choice.get("index") or 0), text, thought, finish, _logprobs(choice))
 
 
-def _logprobs(choice: Json) -> tuple[tuple[bytes, float], ...]:
+def _logprobs(choice: Json) -> Sequence[float]:
     try:
-        return tuple(
-            (
-                bytes(each["bytes"]) if isinstance(each.get("bytes"), list) else each["token"].encode("utf-8", "replace"),
-                min(0.0, float(each["logprob"])),
-            )
-            for each in choice["logprobs"]["content"]
-        )
+        return [min(0.0, float(each["logprob"])) for each in choice["logprobs"]["content"]]
     except (LookupError, TypeError, ValueError, AttributeError, OverflowError):
         return ()
 

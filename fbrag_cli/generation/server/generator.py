@@ -161,7 +161,7 @@ class ServerGenerator:
         if self._probabilities and sampling.temperature == 0:
             body |= _OWN
         if "samplers" in self._extras:
-            body |= {"top_k": sampling.top_k, "return_progress": True}
+            body["top_k"] = sampling.top_k
         drawing = SampleStream(self._host, self._url, body, samples, options)
         drawing.draw()
         self._thinks = self._thinks or any(sample.n_reasoning_pieces for sample in samples)
