@@ -51,6 +51,11 @@ def test_copies_take_one_place_and_the_next_best_chunk_moves_up() -> None:
     assert trace.selected == (1, 3)
 
 
+def test_a_copy_is_no_more_to_read() -> None:
+    assert retrieved(OrderPreserving(select=1), QUESTION, tools(COPIED)).has_more
+    assert not retrieved(OrderPreserving(select=2), QUESTION, tools(COPIED)).has_more  # the third shares no word
+
+
 def test_the_small_model_reads_a_copy_once_as_well() -> None:
     small = Scripted([f"{LAMP} Answer: Agnes Moor"])
     trace = retrieved(FBRag(recall=2, select=2, samples=1), QUESTION, tools(COPIED, small=small))
