@@ -7,7 +7,6 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 import typer
@@ -137,12 +136,11 @@ class _Loaded(Mapping[str, Any]):
 
 
 def _print_version(ctx: Any, parameter: Any, asked: bool | None) -> None:
-    """Print the version; with -v also the commit, and llama.cpp's build and devices."""
+    """Print the version; with -v also llama.cpp's build and devices."""
     if not asked or ctx.resilient_parsing:
         return
     print(f"fbrag {__version__}")
     if all_flags(ctx).get("verbose"):
-        print(f"commit {_commit() or 'unknown'}")
         try:
             from fbrag_cli.generation.llama import machine
         except FbragError as error:
@@ -152,24 +150,6 @@ def _print_version(ctx: Any, parameter: Any, asked: bool | None) -> None:
         for device in machine.devices():
             print(f"device {device.name}: {device.description}, {byte_size(device.free_bytes)} free")
     ctx.exit()
-
-
-def _commit() -> str | None:
-    """Return the commit of a source checkout, None for an installed package, even in a project's .venv, which its repository does
-    not track."""
-    import subprocess
-
-    file = Path(__file__)
-
-    def git(*arguments: str) -> str:
-        asked = ["git", "-C", str(file.parent), *arguments]
-        return subprocess.run(asked, capture_output=True, text=True, timeout=5, check=True).stdout.strip()
-
-    try:
-        git("ls-files", "--error-unmatch", file.name)
-        return git("rev-parse", "--short=12", "HEAD")
-    except (OSError, subprocess.SubprocessError):
-        return None
 
 
 class RootOptions(GlobalOptions):

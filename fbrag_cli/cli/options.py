@@ -229,12 +229,14 @@ def _limit(text: str) -> float:
     raise ValueError(text)
 
 
+def _time_limit(help: str) -> Any:
+    return option(None, help, group="Run", metavar="TIME", form=_limit, accepts=_LIMIT)
+
+
 class RunOptions(Options):
     group = "Run"
 
-    timeout: str | None = option(
-        None, "give up after TIME, such as 90s or 15m (exit code 5)", metavar="TIME", form=_limit, accepts=_LIMIT
-    )
+    timeout: str | None = _time_limit("give up after TIME, such as 90s or 15m (exit code 5)")
 
     @property
     def time_limit(self) -> float | None:
@@ -242,18 +244,14 @@ class RunOptions(Options):
         return None if self.timeout is None else _limit(self.timeout)
 
 
+def _at_once(help: str) -> Any:
+    return option("auto", help, group="Run", flags=("-j", "--jobs"), words=("auto",), minimum=1, maximum=64, varies="")
+
+
 class JobsOptions(Options):
     group = "Run"
 
-    jobs: str = option(
-        "auto",
-        "questions to run at once; above 1, answers may differ by rounding (default: auto, 1 on a CPU)",
-        flags=("-j", "--jobs"),
-        words=("auto",),
-        minimum=1,
-        maximum=64,
-        varies="",
-    )
+    jobs: str = _at_once("questions to run at once; above 1, answers may differ by rounding (default: auto, 1 on a CPU)")
 
     @property
     def at_once(self) -> int | None:
@@ -384,14 +382,7 @@ class ListenOptions(JobsOptions, RunOptions):
     allow: list[str] = option(
         (), "let clients read files in DIR (repeatable; default: only the served documents)", group="Document", metavar="DIR"
     )
-    timeout: str | None = option(
-        None,
-        "stop a question after TIME, such as 90s or 15m, waiting included (default: no limit)",
-        group="Run",
-        metavar="TIME",
-        form=_limit,
-        accepts=_LIMIT,
-    )
+    timeout: str | None = _time_limit("stop a question after TIME, such as 90s or 15m, waiting included (default: no limit)")
     idle: str = option(
         "15m",
         "free models after this long without a question: 90s, 15m, 1h, or never",
@@ -400,16 +391,7 @@ class ListenOptions(JobsOptions, RunOptions):
         form=_idle,
         accepts=f"{DURATION}, or never",
     )
-    jobs: str = option(
-        "auto",
-        "questions to answer at once; above 1, answers may differ by rounding (default: auto, 1)",
-        group="Run",
-        flags=("-j", "--jobs"),
-        words=("auto",),
-        minimum=1,
-        maximum=64,
-        varies="",
-    )
+    jobs: str = _at_once("questions to answer at once; above 1, answers may differ by rounding (default: auto, 1)")
     print_ready: bool = option(False, "print a JSON line on stdout when ready", group="Output", once=True)
 
     @property

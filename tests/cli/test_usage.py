@@ -263,20 +263,6 @@ def test_version_and_help(fbrag: Run) -> None:
     assert all(len(line) <= 100 for line in told.splitlines())
 
 
-def test_the_commit_is_that_of_fbrag_and_of_no_project_around_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = tmp_path / ".venv" / "version.py"
-    file.parent.mkdir()
-    file.touch()
-    git = ["git", "-C", str(tmp_path), "-c", "user.name=A", "-c", "user.email=a@example.org"]
-    for arguments in (["init", "-q"], ["commit", "-q", "--allow-empty", "-m", "theirs"]):
-        subprocess.run([*git, *arguments], check=True)
-    monkeypatch.setattr(main, "__file__", str(file))
-    assert main._commit() is None
-    for arguments in (["add", "-f", str(file)], ["commit", "-q", "-m", "ours"]):
-        subprocess.run([*git, *arguments], check=True)
-    assert re.fullmatch("[0-9a-f]{12}", str(main._commit()))
-
-
 def all_commands() -> dict[str, Any]:
     """Typer's commands by their path, as "fbrag models list"."""
     found: dict[str, Any] = {"fbrag": main.Commands()}
@@ -349,6 +335,13 @@ def test_headings_are_coloured_where_colour_is_on(fbrag: Run) -> None:
     shown = fbrag(env={"FORCE_COLOR": "1"}).stderr
     assert "\x1b[1;4mUsage\x1b[0m:" in shown
     assert "\x1b[1mexplain\x1b[0m" in shown
+
+
+def test_the_help_of_batch_names_the_columns_that_a_row_has(fbrag: Run) -> None:
+    from fbrag_cli.batch.row import COLUMNS
+
+    told = set(re.findall(r"\w+", fbrag("batch", "--help-all").stdout.partition("Columns of CSV:")[2]))
+    assert set(COLUMNS) <= told
 
 
 def test_help_and_version_are_words_too(fbrag: Run) -> None:
