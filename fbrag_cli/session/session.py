@@ -267,7 +267,7 @@ class Session:
         listener = listener or self.listener
         self.models.find(self._asked(query.method, query.models, answering=answering), listener)
         query = self.resolved(query)
-        with self._tools(query, listener, answering=answering) as tools:
+        with self._tools(query, listener, ahead=answering) as tools:
             before = tools.load_seconds()
             trace = method_of(query).retrieve(query, tools)
             load = Stage("load", tools.load_seconds() - before)
@@ -373,9 +373,8 @@ class Session:
         self.models.begin(large, "large", listener)
 
     @contextmanager
-    def _tools(self, query: Query, listener: Listener, *, answering: bool = True) -> Iterator[Tools]:
-        """Yield the tools of a method. The models that they load are held until the block ends. answering: whether the large
-        model is loaded ahead, once the small one is loaded."""
+    def _tools(self, query: Query, listener: Listener, *, ahead: bool = False) -> Iterator[Tools]:
+        """Yield the tools of a method. The models that they load are held until the block ends. ahead: as of `model`."""
         progress = Resuming(listener.progress)
         with Lease(replace(listener, progress=progress)) as lease:
             yield Tools(
@@ -383,7 +382,7 @@ class Session:
                 retriever=self.retrievers.over(query.collection, query.retriever, lease),
                 progress=progress,
                 cancellation=listener.cancellation,
-                model=partial(self.model, models=query.models, method=method_of(query), lease=lease, ahead=answering),
+                model=partial(self.model, models=query.models, method=method_of(query), lease=lease, ahead=ahead),
                 part=partial(self.models.part, lease=lease),
                 digest=partial(self.models.digest, self.names(query.models)[1], lease),
                 load_seconds=lambda: lease.seconds,

@@ -216,6 +216,12 @@ def test_a_question_is_answered_from_what_it_retrieved(session: Session) -> None
     assert [title for title, _ in session.prompts(trace)] == ["small model", "large model"]
 
 
+def test_counting_tokens_needs_no_large_model(session: Session, tiny: Path, tmp_path: Path) -> None:
+    models = ModelNames(small=str(tiny), large=str(tmp_path / "missing.gguf"))
+    trace = session.retrieve(Query("Where was the Garefowl built?", ships("Garefowl", "Meridian"), FAST, models), answering=False)
+    assert session.count_tokens("Leith", trace.query) > 0
+
+
 def test_a_real_model_answers_two_people_as_it_answers_each_of_them(smollm2: Path, tmp_path: Path) -> None:
     method = FBRag(recall=1, select=1, samples=1, forward_tokens=8, max_tokens=8, allow_unsupported=True)
     model = str(smollm2)
