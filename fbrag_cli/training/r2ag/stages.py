@@ -145,7 +145,7 @@ def _read(work: R2agWork, lists: Sequence[PassageList]) -> _Read:
     """Return each prompt as tokens of the model. The model itself is not run."""
     name = work.session.names()[1]
     if is_server(name):
-        raise FbragError("usage", f"{name} is a server; only models on this machine can be measured", "use a model file")
+        raise FbragError("usage", f"{name} is a server; R2AG is trained for a model on this machine", "use a model file")
     about: Fields = work.language_model
     with work.session.models.open(name, "large") as generator:
         if not generator.takes_input_embeddings:
