@@ -32,7 +32,7 @@ FAST = ("--set", "recall=2", "--select", "2", "--samples", "2", *SHORT, *MODELS)
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _model(smollm2: Path) -> None:
+def _model(smollm2_pulled: Path) -> None:
     """Every test here needs it in the store."""
 
 
@@ -163,9 +163,9 @@ def test_where_the_document_does_not_say_the_proposal_is_shown_and_alone_it_is_o
 def test_piped_output_is_what_a_terminal_shows_minus_escapes(
     answered: subprocess.CompletedProcess[str], module_environment: dict[str, str]
 ) -> None:
-    from tests.cli.screen import open_terminal, read
+    from tests.cli.screen import pty, read
 
-    master, slave = open_terminal(80, 24)
+    master, slave = pty.openpty()  # of no width: nothing is wrapped
     command = [sys.executable, "-m", "fbrag_cli", "ask", str(INQUIRY), QUESTION, "--allow-unsupported", *FAST]
     with subprocess.Popen(command, stdout=slave, stderr=subprocess.DEVNULL, env=module_environment) as run, time_limit(run):
         os.close(slave)

@@ -18,10 +18,10 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import INQUIRY, Run
+from tests.conftest import INQUIRY, SMOLLM2, Run
 from tests.servers import Loopback, stream
 
-SMALL = ("--small", "smollm2-135m", "--large", "smollm2-135m", "--max-tokens", "8", "--samples", "1", "--set", "forward-tokens=8")
+SMALL = ("--small", str(SMOLLM2), "--large", str(SMOLLM2), "--max-tokens", "8", "--samples", "1", "--set", "forward-tokens=8")
 QUESTIONS = ("Who sealed the chronometer box?", "When did the brig sail?", "What was stamped on the anchor?")
 
 
@@ -88,7 +88,7 @@ def wait_until(happened: Callable[[], bool]) -> None:
         time.sleep(0.001)
 
 
-def test_a_run_that_is_killed_ten_times_ends_as_one_that_was_not(
+def test_a_run_that_is_killed_six_times_ends_as_one_that_was_not(
     folder: Path, clean_environment: dict[str, str], fbrag: Run
 ) -> None:
     arguments = ["batch", "docs/a.txt", "-Q", "q.txt", "--no-cache", *SMALL]
@@ -100,7 +100,7 @@ def test_a_run_that_is_killed_ten_times_ends_as_one_that_was_not(
     whole = timeless(output)
     output.unlink()
     kills = ended = 0
-    while kills < 10:
+    while kills < 6:
         with subprocess.Popen(command, cwd=folder, env=clean_environment, stderr=subprocess.DEVNULL) as run, time_limit(run):
             if kills % 2:  # at any time
                 end = time.monotonic() + chance.uniform(0.2, 1) * needed

@@ -16,11 +16,11 @@ from fbrag_cli.methods.alone import ClosedBook, GenRead, Refeed
 from fbrag_cli.methods.method import SURE_ALONE, Method
 from fbrag_cli.query import Query
 from fbrag_cli.session.forecast import _words_read
-from tests.conftest import INQUIRY, Run
+from tests.conftest import INQUIRY, SMOLLM2, Run
 
 QUESTION = "Who was the master of the ship?"
 NOTE = "The answer is from the model's own knowledge, not from the document."
-SHORT = ("-m", "smollm2-135m", "--chunk-words", "60", "--max-tokens", "12")
+SHORT = ("-m", str(SMOLLM2), "--chunk-words", "60", "--max-tokens", "12")
 GENREAD = ("--method", "genread", *SHORT)
 REFEED = ("--method", "refeed", *SHORT, "--select", "2")
 
