@@ -266,14 +266,14 @@ class Trace:
         from fbrag_cli.citations import Candidate, citations
 
         relative, raised_by, samples = self.scores.relative, self.scores.best_sample, self.samples
-        found = []
+        candidates = []
         for passage in self.sources:
             score = 0.0 if relative is None else float(relative[passage.position])
             k = int(raised_by[passage.position])
             said = samples[k].scored_text if 0 <= k < len(samples) else ""
-            found.append(Candidate(passage, score, said))
+            candidates.append(Candidate(passage, score, said))
         answer = self.answer if self.status == "answered" and self.from_document else None
-        return citations(self.question, answer or "", found, declined=self.status == "not_found")
+        return citations(self.question, answer or "", candidates, declined=self.status == "not_found")
 
 
 def _positions(passages: Iterable[Passage]) -> tuple[int, ...]:

@@ -121,9 +121,9 @@ def clear(console: Console, options: ClearOptions) -> int:
 
 def _cache(console: Console) -> Cache:
     """Return the user's cache. Raises FbragError `config` if the folder is not a cache or cannot be read."""
-    found = Cache(cache_dir(), int(float(configured(console, "cache_limit")[0]) * 1e9))
+    store = Cache(cache_dir(), int(float(configured(console, "cache_limit")[0]) * 1e9))
     try:
-        found.check_ours()
+        store.check_ours()
     except OSError as error:
-        raise FbragError("config", f"{found.root} cannot be the cache: {error.strerror}", _ELSEWHERE) from None
-    return found
+        raise FbragError("config", f"{store.root} cannot be the cache: {error.strerror}", _ELSEWHERE) from None
+    return store

@@ -187,10 +187,10 @@ def _reader() -> Callable[[], str | None]:
 def _completed(line: str, number: int) -> str | None:
     """Return the line completed in one way of several, None beyond the last: a word with a slash, or the path behind one."""
     word, space, path = line.partition(" ")
-    found = [each for each in COMMANDS if line.startswith("/") and each.startswith(line)]
+    completions = [each for each in COMMANDS if line.startswith("/") and each.startswith(line)]
     if space and word == "/save":
-        found = [f"{word} {each}" for each in sorted(glob(escape(os.path.expanduser(path)) + "*"))]
-    return found[number] if number < len(found) else None
+        completions = [f"{word} {each}" for each in sorted(glob(escape(os.path.expanduser(path)) + "*"))]
+    return completions[number] if number < len(completions) else None
 
 
 class Talk:

@@ -273,7 +273,7 @@ class Command(_Helping, TyperCommand):
 
     def _set(self, texts: Iterable[str], hint: str) -> Layer:
         """Return the values given with --set. Raises FbragError `usage`."""
-        found: dict[str, Any] = {}
+        values: dict[str, Any] = {}
         for text in texts:
             name, sign, value = text.partition("=")
             setting = self.experts.get(name.strip().replace("-", "_"))
@@ -281,8 +281,8 @@ class Command(_Helping, TyperCommand):
                 raise FbragError("usage", f"--set {name}: unknown setting", self._meant(name, hint))
             if not sign:
                 raise FbragError("usage", f"--set {name}: missing value", f"--set {name}={setting.metavar or 'VALUE'}")
-            found[setting.name] = setting.parse(value.strip(), f"--set {name}", hint)
-        return found
+            values[setting.name] = setting.parse(value.strip(), f"--set {name}", hint)
+        return values
 
     def _meant(self, name: str, otherwise: str) -> str:
         if (other := self.settings.get(name.replace("-", "_"))) and not other.expert and other.group != ARGUMENTS:
@@ -292,9 +292,11 @@ class Command(_Helping, TyperCommand):
     def table(self, columns: int | None) -> str:
         """Return the settings that --set takes as a table: name, default, meaning."""
         rows = [("NAME", "DEFAULT", "MEANING")]
-        for name, each in sorted(self.experts.items()):
-            words = f"{'|'.join(each.choices)}: " if each.choices else ""
-            rows.append((_hyphened(name), each.shown_default or ("false" if each.kind is bool else "none"), words + each.help))
+        for name, setting in sorted(self.experts.items()):
+            words = f"{'|'.join(setting.choices)}: " if setting.choices else ""
+            rows.append(
+                (_hyphened(name), setting.shown_default or ("false" if setting.kind is bool else "none"), words + setting.help)
+            )
         first = [*align_columns([row[:2] for row in rows])]
         margin = max(map(width_of, first)) + 2
         return "\n".join(wrap(f"{line:<{margin}}{row[2]}", columns, " " * margin) for line, row in zip(first, rows, strict=True))

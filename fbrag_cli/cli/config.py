@@ -67,14 +67,17 @@ def show(console: Console, options: ShowOptions) -> None:
     content = load(file, keys)
     if file:
         warn_of_unknown(file, content, console)
-    found = {name: value_of(key, content, os.environ) for name, key in keys.items()}
-    origins = {name: str(file.path) if file and each.origin == "file" else each.origin for name, each in found.items()}
+    effective_values = {name: value_of(key, content, os.environ) for name, key in keys.items()}
+    origins = {name: str(file.path) if file and each.origin == "file" else each.origin for name, each in effective_values.items()}
     if options.json:
         place = str(file.path) if file else None
-        values = {name: {"value": each.value, "origin": origins[name]} for name, each in found.items()}
+        values = {name: {"value": each.value, "origin": origins[name]} for name, each in effective_values.items()}
         print(dumps({"schema": "fbrag.config/1", "path": place, "values": values, "unknown": content.unknown}))
         return
-    lines = [f"# {name} = (default)" if each.value is None else f"{name} = {toml(each.value)}" for name, each in found.items()]
+    lines = [
+        f"# {name} = (default)" if each.value is None else f"{name} = {toml(each.value)}"
+        for name, each in effective_values.items()
+    ]
     width = max(map(len, lines))
     for line, origin in zip(lines, origins.values(), strict=True):
         print(printable(f"{line:<{width}}  # {origin}" if options.origin else line))

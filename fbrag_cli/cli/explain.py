@@ -55,16 +55,16 @@ def explain(console: Console, options: ExplainCommand) -> int:
             print_plan(query, session, options, stream, console)
             return ExitCode.DONE
         trace = session.retrieve(query, answering=shown.show_prompt)
-        found = _print_explanation(stream, trace, session, options, console)
+        is_found = _print_explanation(stream, trace, session, options, console)
         page(trace)
         device, details = session.device, session.device_details
     from fbrag_cli.render.text import last_line, summary
 
     console.info(summary(trace, details), level=1, dim=True)
     console.info(last_line(trace, device), dim=True)
-    if not found:
+    if not is_found:
         console.warning(f"no chunk contains {shown.find!r}")
-    return ExitCode.DONE if found or options.output.exit_zero else ExitCode.NEGATIVE
+    return ExitCode.DONE if is_found or options.output.exit_zero else ExitCode.NEGATIVE
 
 
 def _print_explanation(stream: TextIO, trace: Trace, session: Session, options: ExplainCommand, console: Console) -> bool:
@@ -72,17 +72,17 @@ def _print_explanation(stream: TextIO, trace: Trace, session: Session, options: 
     from fbrag_cli.render import as_json, explain_text
 
     shown = options.explain
-    found = None if shown.find is None else explain_text.holders(trace, shown.find)
+    holding = None if shown.find is None else explain_text.holders(trace, shown.find)
     if options.output.form == "json":
-        stream.write(dumps(as_json.explanation(trace, memory_mb=peak_memory_mb(), found=found)) + "\n")
+        stream.write(dumps(as_json.explanation(trace, memory_mb=peak_memory_mb(), found=holding)) + "\n")
     else:
         columns, colored = columns_of(stream), console.colored(stream)
-        if found is None:
+        if holding is None:
             lines = _explanation(trace, session, shown, columns, colored=colored)
         else:
-            lines = explain_text.found(trace, found, columns)
+            lines = explain_text.found(trace, holding, columns)
         stream.writelines([f"{line}\n" for line in lines])  # all of them, or none where one fails
-    return found is None or bool(found)
+    return holding is None or bool(holding)
 
 
 def _explanation(trace: Trace, session: Session, options: ExplainOptions, columns: int | None, *, colored: bool) -> Iterator[str]:

@@ -90,12 +90,12 @@ def unknown_variables(environ: Mapping[str, str]) -> dict[str, str]:
 
 def value_of(setting: Option, config: Config, environ: Mapping[str, str]) -> Effective:
     """Return the value of a setting that counts without flags. The default pair of models is the catalog's."""
-    found = effective(setting, config.values, environ)
-    if found.value is None and setting.name in ("large", "small"):
+    value = effective(setting, config.values, environ)
+    if value.value is None and setting.name in ("large", "small"):
         from fbrag_cli.models.catalog import load_catalog
 
-        return Effective(getattr(load_catalog(), f"default_{setting.name}"), found.origin)
-    return found
+        return Effective(getattr(load_catalog(), f"default_{setting.name}"), value.origin)
+    return value
 
 
 def configured(console: Console, *names: str) -> list[Any]:

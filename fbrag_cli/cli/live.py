@@ -255,22 +255,22 @@ class Preview:
     def _nearest_at(self, columns: int) -> list[list[str]]:
         if self._nearest[0] != columns:
             collection = self._query.collection
-            found = []
+            lines = []
             for position in self._positions:
                 weights = dict(collection.retriever.term_scores(self._query.text, position))
-                found.append([*_nearest_lines(collection.corpus.chunks[position], weights, columns)])
-            self._nearest = (columns, found)
+                lines.append([*_nearest_lines(collection.corpus.chunks[position], weights, columns)])
+            self._nearest = (columns, lines)
         return self._nearest[1]
 
     def _wrapped_answer(self, columns: int) -> list[str]:
         from fbrag_cli.text.terminal import wrap_spans
 
-        found: list[str] = []
+        shown: list[str] = []
         if self._answer.strip():
             for line in (_UNCHECKED + self._answer.strip()).split("\n"):
                 safe = one_line(line)
-                found += [safe[start:end].rstrip() for start, end in wrap_spans(safe, 0, columns)]
-        return found
+                shown += [safe[start:end].rstrip() for start, end in wrap_spans(safe, 0, columns)]
+        return shown
 
 
 def _nearest_lines(chunk: Passage, weights: Mapping[str, float], columns: int) -> Iterator[str]:

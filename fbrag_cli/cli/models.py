@@ -145,14 +145,14 @@ def pull(console: Console, options: PullOptions) -> None:
         console.info("nothing to download: your models are local files or servers")
         return
     if options.dry_run:
-        for each in downloads:
-            print(printable("\n".join(plan(each, store, os.environ))))
+        for download in downloads:
+            print(printable("\n".join(plan(download, store, os.environ))))
         return
     with download_bar(console) as progress:
-        for each in downloads:
-            model = pull_model(each, store, progress=progress, offline=console.offline, environ=os.environ)
+        for download in downloads:
+            model = pull_model(download, store, progress=progress, offline=console.offline, environ=os.environ)
             print(printable(str(model.path)), flush=True)
-            if each.sha256 is None:
+            if download.sha256 is None:
                 console.info(f"{model.name}: sha256 {model.sha256}")
     if options.recommended:
         console.hint("fbrag models use recommended")

@@ -145,11 +145,11 @@ def option(default: Any, help: str, **about: Any) -> Any:
 
 def looking(settings: Mapping[str, Setting], record: str) -> dict[str, Option]:
     """Return settings as options that look as those of a record."""
-    looks, found = LOOKS[record], dict[str, Option]()
+    looks, options = LOOKS[record], dict[str, Option]()
     for name, setting in settings.items():
         as_setting = {each.name: getattr(setting, each.name) for each in fields(Setting)}
-        found[name] = _made(as_setting, {**looks.all, **looks.of.get(name, {})}, looks.group)
-    return found
+        options[name] = _made(as_setting, {**looks.all, **looks.of.get(name, {})}, looks.group)
+    return options
 
 
 def options_of(group: type[Any]) -> dict[str, Option]:
@@ -164,15 +164,15 @@ def options_of(group: type[Any]) -> dict[str, Option]:
 def _options_of(group: type[Any]) -> dict[str, Option]:
     if is_dataclass(group):
         return looking(settings_of(group), next((each.__name__ for each in group.__mro__ if each.__name__ in LOOKS), ""))
-    hints, found = get_type_hints(group), dict[str, Option]()
+    hints, options = get_type_hints(group), dict[str, Option]()
     for kind in reversed(group.__mro__):
         heading = vars(kind).get("group", "")
-        for name, each in vars(kind).items():
-            if isinstance(each, Field):
-                about = declared(each)
+        for name, declaration in vars(kind).items():
+            if isinstance(declaration, Field):
+                about = declared(declaration)
                 own = {key: about.pop(key) for key in list(about) if key not in _OF_SETTING}
-                found[name] = _made(setting_of(name, each.default, hints[name], about), own, heading)
-    return {**found, **getattr(group, "borrowed", {})}
+                options[name] = _made(setting_of(name, declaration.default, hints[name], about), own, heading)
+    return {**options, **getattr(group, "borrowed", {})}
 
 
 _OF_SETTING = {each.name for each in fields(Setting)}

@@ -213,9 +213,9 @@ class AnswerOptions(Options):
     def check(self, form: str) -> None:
         """Raise FbragError `usage` if one of these options is on the command line, and has no effect with this form."""
         ruling = f"--format {form}" if form in ("json", "jsonl") else "--answer-only" if self.answer_only else ""
-        for name, each in options_of(AnswerOptions).items():
-            if ruling and name in self._typed and each.typed != ruling:
-                raise FbragError("usage", f"{each.typed} has no effect with {ruling}", "leave out one of them")
+        for name, declared in options_of(AnswerOptions).items():
+            if ruling and name in self._typed and declared.typed != ruling:
+                raise FbragError("usage", f"{declared.typed} has no effect with {ruling}", "leave out one of them")
 
 
 _SHORTEST, _LONGEST = 0.001, 1e8  # seconds of a time limit: timers of macOS take no more than three years
@@ -402,10 +402,10 @@ class ListenOptions(JobsOptions, RunOptions):
     @property
     def origins(self) -> frozenset[str]:
         """The sites of --origin, as browsers name them. Raises FbragError `usage`."""
-        for each in self.origin:
-            if not _SITE.fullmatch(each.lower()):
+        for site in self.origin:
+            if not _SITE.fullmatch(site.lower()):
                 raise FbragError(
-                    "usage", f"invalid --origin {each}: expected a site", "name it without a path: https://chat.example"
+                    "usage", f"invalid --origin {site}: expected a site", "name it without a path: https://chat.example"
                 )
         return frozenset(each.lower() for each in self.origin)
 

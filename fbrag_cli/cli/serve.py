@@ -171,14 +171,16 @@ def print_status(console: Console, *, in_json: bool) -> int:
     """Print what each process does. The exit code is 1 if there is none."""
     from fbrag_cli.serving.process.running import running
 
-    found = [(each, each.status()) for each in running()]
+    with_status = [(each, each.status()) for each in running()]
     if in_json:
-        print(dumps({"schema": "fbrag.processes/1", "processes": [asdict(each) | (status or {}) for each, status in found]}))
-    elif not found:
+        print(
+            dumps({"schema": "fbrag.processes/1", "processes": [asdict(each) | (status or {}) for each, status in with_status]})
+        )
+    elif not with_status:
         console.info(_NONE)
     else:
-        print("\n\n".join("\n".join(_lines(each, status)) for each, status in found))
-    return ExitCode.DONE if found else ExitCode.NEGATIVE
+        print("\n\n".join("\n".join(_lines(each, status)) for each, status in with_status))
+    return ExitCode.DONE if with_status else ExitCode.NEGATIVE
 
 
 def _lines(each: Running, status: Mapping[str, Any] | None) -> list[str]:
@@ -206,14 +208,14 @@ def stop(ports: Sequence[str], console: Console) -> int:
 
     from fbrag_cli.serving.process.running import running
 
-    found = [each for each in running() if not ports or [str(each.port)] == [*ports]]
-    if len(found) > 1:
-        shown = ", ".join(str(each.port) for each in found)
-        raise FbragError("usage", f"{len(found)} processes serve, at the ports {shown}", f"fbrag serve stop {found[0].port}")
-    if not found:
+    servers = [each for each in running() if not ports or [str(each.port)] == [*ports]]
+    if len(servers) > 1:
+        shown = ", ".join(str(each.port) for each in servers)
+        raise FbragError("usage", f"{len(servers)} processes serve, at the ports {shown}", f"fbrag serve stop {servers[0].port}")
+    if not servers:
         console.info(_NONE + (f" at port {one_line(ports[0])}" if ports else ""))
         return ExitCode.NEGATIVE
-    pid = found[0].pid
+    pid = servers[0].pid
     with suppress(psutil.NoSuchProcess):  # once it has ended
         process, end = psutil.Process(pid), monotonic() + _END_SECONDS
         process.terminate()

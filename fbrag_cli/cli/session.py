@@ -99,20 +99,20 @@ def fetch(names: Sequence[str], store: Path, console: Console) -> None:
     from fbrag_cli.models.advice import OF_THE_DEFAULT, first_run
     from fbrag_cli.models.catalog import load_catalog
 
-    what, command = _not_installed(names), f"fbrag models pull {' '.join(names)}"
+    problem, command = _not_installed(names), f"fbrag models pull {' '.join(names)}"
     is_default = not {*names}.isdisjoint(entry.id for entry in load_catalog().default.models)
     if is_default and (not console.yes or console.offline):
         _mention_servers(console)
     if console.offline:
-        raise FbragError("offline", f"{what}, and --offline prevents the download", command)
+        raise FbragError("offline", f"{problem}, and --offline prevents the download", command)
     if not console.yes:
         if not _is_asked():
-            raise FbragError("model_missing", what, f"run {command}, or pass -y")
+            raise FbragError("model_missing", problem, f"run {command}, or pass -y")
         if is_default:
             console.info(OF_THE_DEFAULT)
         line = console.ask(f"{first_run(names, load_catalog())} [Y/n]")
         if not line or line.strip().lower() not in ("", "y", "yes"):
-            raise FbragError("model_missing", what, command)
+            raise FbragError("model_missing", problem, command)
     _download(names, store, console)
 
 

@@ -155,19 +155,19 @@ def check_words(words: Sequence[str], command: str) -> None:
     check_no_address(paths)
     rest = [word for word in words if not _is_document(word)]
     if curly := [word for word in rest if word[0:1] in _CURLY]:
-        what = f"{curly[0]} begins with a curly quote, which a shell takes for a letter"
-        raise FbragError("usage", what, 'put the question in straight quotes: "…"')
+        problem = f"{curly[0]} begins with a curly quote, which a shell takes for a letter"
+        raise FbragError("usage", problem, 'put the question in straight quotes: "…"')
     for before, word in pairwise(sys.argv):
         if word.isdigit() and before.startswith("-") and word in rest:
             others = [each for each in words if each != word]
             raise FbragError("usage", f"{before} takes no number", shlex.join(["fbrag", command, *_in_order(others), before]))
     if question != "-" and os.path.exists(question):
-        what = (
+        problem = (
             "the question goes last"
             if rest and is_question(rest[0])
             else f"the question is missing: it goes last, after {question}"
         )
-        raise FbragError("usage", what, hint)
+        raise FbragError("usage", problem, hint)
     if not paths:
         raise FbragError("usage", "name a document and a question (the question goes last)", EXAMPLE)
     if len(rest) > 1 and all(map(is_question, rest)):

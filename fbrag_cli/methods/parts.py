@@ -58,11 +58,11 @@ class PartsFormat:
         for name, expected in files.items():
             path = folder / name
             try:
-                found = sha256_of(path, most=_LARGEST_TENSORS if name == self.tensors else _LARGEST_MODEL)
+                digest = sha256_of(path, most=_LARGEST_TENSORS if name == self.tensors else _LARGEST_MODEL)
             except OSError as error:
                 raise FbragError("model_missing", f"{path} cannot be read: {error.strerror or error}", _ANEW) from None
-            if found != expected:
-                refuse(path, f"its SHA-256 is {found}, and {self.record} names {expected}")
+            if digest != expected:
+                refuse(path, f"its SHA-256 is {digest}, and {self.record} names {expected}")
 
     def described(self, folder: str) -> str:
         """Return a folder's name with a part of its record's SHA-256: as a setting, the content counts and not the path."""

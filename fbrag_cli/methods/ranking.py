@@ -65,34 +65,34 @@ def top_unique_chunks(
 
     from fbrag_cli.retrieval.ranking import best
 
-    found: dict[str, list[int]] = {}
+    chosen: dict[str, list[int]] = {}
     last, strangers, folded = 0.0, 0, False
     for rank, position in enumerate(best(scores, None)):
         score = float(scores[position])
-        full = len(found) == n
+        full = len(chosen) == n
         near = question is not None and score > 0 and rank < _MOST_NEAR and (not full or folded)
         if full and (last == 0 or score < last - _SAME * abs(last) or strangers == _MOST_OTHERS) and not near:
             break
         chunk = corpus.chunks[position]
         text = chunk.words
-        if near and text not in found:
-            above = ((key, corpus.chunks[first]) for key, (first, *_) in found.items())
+        if near and text not in chosen:
+            above = ((key, corpus.chunks[first]) for key, (first, *_) in chosen.items())
             text = next((key for key, each in above if _is_near_copy(chunk, each, question or "")), text)
-            folded = folded or text in found
-        if text in found:
-            newest = text != chunk.words and _is_newer(chunk, corpus.chunks[found[text][0]], scores, question or "")
-            found[text].insert(0 if newest else len(found[text]), position)
+            folded = folded or text in chosen
+        if text in chosen:
+            newest = text != chunk.words and _is_newer(chunk, corpus.chunks[chosen[text][0]], scores, question or "")
+            chosen[text].insert(0 if newest else len(chosen[text]), position)
         elif not full:
-            found[text], last = [position], score
+            chosen[text], last = [position], score
         else:
             strangers += 1
     if last > 0 and any(document.label for document in corpus.documents):
         n_words = corpus.spans[:, 3]
-        known = [position for copies in found.values() for position in copies]
+        known = [position for copies in chosen.values() for position in copies]
         lower = (scores > 0) & (scores < last) & np.isin(n_words, n_words[known])
         for position in best(np.where(lower, scores, 0), min(_MOST_OTHERS, int(lower.sum()))):
-            found.get(corpus.chunks[position].words, []).append(position)
-    return {first: tuple(sorted({*copies} - {first})) for first, *copies in found.values()}
+            chosen.get(corpus.chunks[position].words, []).append(position)
+    return {first: tuple(sorted({*copies} - {first})) for first, *copies in chosen.values()}
 
 
 def _is_near_copy(chunk: Passage, above: Passage, question: str) -> bool:
@@ -133,9 +133,9 @@ def _date(chunk: Passage) -> str:
     document, start, end = chunk.document, chunk.start, chunk.end
     headings = (each.title for each in document.sections if start <= each.start < end)
     for text in (PurePath(document.name).name, *headings, *headings_of(document, start, end), head_of(document, start)):
-        if found := _DATED.search(text):
+        if date := _DATED.search(text):
             day = next((each for each in further_terms(text, (document.language,)) if "-" in each), "")  # as "03-12"
-            return "-".join(filter(None, (found[1], found[2] or day, found[3])))
+            return "-".join(filter(None, (date[1], date[2] or day, date[3])))
     return ""
 
 
@@ -151,13 +151,13 @@ def at_named_place(question: str, corpus: Corpus, scores: NDArray[np.float32]) -
         return []
     one = len(corpus.documents) == 1
     documents = [0] if one else sorted({int(corpus.spans[each, 0]) for each in best(scores, _MOST_AT_PLACE)})
-    found: set[int] = set()
+    named: set[int] = set()
     for number in documents:
         chunks = corpus.chunks_of(number)
         starts, ends = corpus.spans[chunks.start : chunks.stop, 1], corpus.spans[chunks.start : chunks.stop, 2]
         for start, end in named_places(question, corpus.documents[number]):
-            found.update((((starts < end) & (ends > start)).nonzero()[0] + chunks.start).tolist())
-    return sorted(found, key=lambda position: (-scores[position], position))[:_MOST_AT_PLACE]
+            named.update((((starts < end) & (ends > start)).nonzero()[0] + chunks.start).tolist())
+    return sorted(named, key=lambda position: (-scores[position], position))[:_MOST_AT_PLACE]
 
 
 def backward_scores(question: str, tools: Tools) -> NDArray[np.float32]:
@@ -179,9 +179,9 @@ def language_warning(part: str, languages: Sequence[str], chunks: Iterable[Passa
 def matching(corpus: Corpus, scores: NDArray[np.float32], n: int, question: str | None = None) -> dict[int, tuple[int, ...]]:
     """Return what `top_unique_chunks` returns, without chunks of score 0: of a document with more than `n` chunks, unless all
     score 0."""
-    found = top_unique_chunks(corpus, scores, n, question)
-    scoring = {position: copies for position, copies in found.items() if scores[position]}
-    return scoring if scoring and n < len(scores) else found
+    unique = top_unique_chunks(corpus, scores, n, question)
+    scoring = {position: copies for position, copies in unique.items() if scores[position]}
+    return scoring if scoring and n < len(scores) else unique
 
 
 def continued(

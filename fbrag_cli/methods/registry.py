@@ -77,11 +77,11 @@ def find_method(name: str) -> type[Method]:
 
 def all_settings() -> dict[str, Setting]:
     """Return the settings of all methods by name. One that several methods have is declared by the last of them."""
-    found: dict[str, Setting] = {}
+    settings: dict[str, Setting] = {}
     for method in reversed(METHODS):
         for name, setting in settings_of(method).items():
-            found.setdefault(name, setting)
-    return found
+            settings.setdefault(name, setting)
+    return settings
 
 
 # -- the method that a user chooses ----------------------------------------------------------------------------------------------
@@ -115,8 +115,8 @@ def chosen(*layers: Mapping[str, Any], typed: Callable[[str], str] = str) -> Cho
     for layer in layers:
         presets = [each for each in PRESETS if layer.get(each)]
         if len(presets) > 1:
-            what = f"use either {' or '.join(map(typed, presets))}, not both"
-            raise FbragError("usage", what, "leave one of them out")
+            problem = f"use either {' or '.join(map(typed, presets))}, not both"
+            raise FbragError("usage", problem, "leave one of them out")
         if presets:
             preset, before, after = presets[0], before | after, {}
         after |= layer
@@ -126,8 +126,8 @@ def chosen(*layers: Mapping[str, Any], typed: Callable[[str], str] = str) -> Cho
     for name in sorted(given):
         having = [each.name for each in METHODS if name in settings_of(each) or (name == "retriever" and each.retrieves)]
         if having and kind.name not in having:
-            what = f"{typed(name)} has no effect with the method {kind.name}"
-            raise FbragError("usage", what, f"leave it out; it is a setting of {', '.join(having)}")
+            problem = f"{typed(name)} has no effect with the method {kind.name}"
+            raise FbragError("usage", problem, f"leave it out; it is a setting of {', '.join(having)}")
     if preset != PLAIN:
         has = of_preset(preset, kind)
         if all(after.get(name) is not None for name in has):  # also if it has none

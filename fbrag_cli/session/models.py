@@ -382,10 +382,10 @@ def _problems(generator: Any, asked: Placement | None) -> Sequence[str]:
         return problems
     from fbrag_cli.generation.llama.machine import gpus
 
-    found, (on_gpu, layers) = list(generator.problems), _layers(generator)
+    notes, (on_gpu, layers) = list(generator.problems), _layers(generator)
     if asked.gpu_layers is None and on_gpu < layers and any(map(asked.may_use, gpus())):
-        found.insert(0, f"{on_gpu} of {layers} layers fit on the GPU; the rest run on the CPU")
-    return [f"{generator.info.name}: {problem}" for problem in found]
+        notes.insert(0, f"{on_gpu} of {layers} layers fit on the GPU; the rest run on the CPU")
+    return [f"{generator.info.name}: {problem}" for problem in notes]
 
 
 def _layers(generator: LlamaGenerator) -> tuple[int, int]:

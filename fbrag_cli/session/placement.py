@@ -31,11 +31,11 @@ def check_gpu(settings: ModelSettings, models: Sequence[str], progress: Progress
     elsewhere = [name for name in models if is_elsewhere(name)]
     own = [name for name in models if not is_server(name)]
     named = settings.gpu == "require" or settings.device
-    found = [gpu.name for gpu in gpus_here(bool(own and named))] if settings.gpu != "off" else []
-    if own and not found and settings.gpu != "off":
+    gpu_names = [gpu.name for gpu in gpus_here(bool(own and named))] if settings.gpu != "off" else []
+    if own and not gpu_names and settings.gpu != "off":
         _note_no_gpu(settings, progress)
-    _check_devices(settings, found)
-    here = bool(found) or (not own and settings.gpu != "off" and has_nvidia(os.environ))
+    _check_devices(settings, gpu_names)
+    here = bool(gpu_names) or (not own and settings.gpu != "off" and has_nvidia(os.environ))
     return here or len(elsewhere) == len(models)
 
 

@@ -394,10 +394,10 @@ def reasoning_warnings(trace: Trace) -> dict[str, str]:
     looks = "small" if "small" in trace.models else "large"
     models = {"forward": (looks, "samples"), "answer": ("large", "answer")}
     totals: dict[ModelInfo, int] = {}
-    for each in trace.stages:
-        role, cached = models.get(each.name, ("", ""))
-        if each.reasoning_tokens and cached not in trace.cached:
-            totals[trace.models[role]] = totals.get(trace.models[role], 0) + each.reasoning_tokens
+    for timing in trace.stages:
+        role, cached = models.get(timing.name, ("", ""))
+        if timing.reasoning_tokens and cached not in trace.cached:
+            totals[trace.models[role]] = totals.get(trace.models[role], 0) + timing.reasoning_tokens
     return {
         model.name: f"{model.name} ignored the request not to reason: {plural(n, 'reasoning token')} discarded, which costs time "
         f"({_INSTEAD if model.gpu_layers else _AT_THE_SERVER})"

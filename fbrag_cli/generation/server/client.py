@@ -254,15 +254,15 @@ def _checked(host: Endpoint, item: Json, status: int) -> Json:
 
 def _failure(host: Endpoint, status: int, words: str, seconds: float = 0) -> Exception:
     """Return the error for a status and the server's message."""
-    what = f"HTTP {status}{words}"
+    problem = f"HTTP {status}{words}"
     if _TOO_LONG.search(words):
         hint = "lower --select, or give the server a longer context (Ollama: OLLAMA_CONTEXT_LENGTH)"
-        return host.error(f"the prompt is too long: {what}", hint, UnusableError, "prompt_too_long")
+        return host.error(f"the prompt is too long: {problem}", hint, UnusableError, "prompt_too_long")
     if status == 429 or (status >= 500 and status != 501):
-        return TryAgainError(what, seconds)
+        return TryAgainError(problem, seconds)
     if status in (401, 403):
-        return host.error(what, "put the server's API key in a file (--key-file) or in FBRAG_KEY", UnusableError)
-    return host.error(what, _IN_V1, RefusedError)
+        return host.error(problem, "put the server's API key in a file (--key-file) or in FBRAG_KEY", UnusableError)
+    return host.error(problem, _IN_V1, RefusedError)
 
 
 def _reason(error: BaseException) -> str:
@@ -284,28 +284,28 @@ def _object(data: bytes | bytearray | str) -> Json:
     if text.lstrip()[:1] == "<":
         raise ValueError("a web page instead of JSON")
     try:
-        found = json.loads(text)
+        value = json.loads(text)
     except (ValueError, RecursionError):
         raise ValueError("the reply is not valid JSON") from None
-    if not isinstance(found, dict):
+    if not isinstance(value, dict):
         raise ValueError("the reply is not a JSON object")
-    return found
+    return value
 
 
 def _message(reply: Json | bytearray) -> str:
     """Return the message of a reply with an error, such as ": no such model": from "error", its "message", or "detail"; "" if
     there is none, or a web page."""
-    found: Any = reply
+    value: Any = reply
     if isinstance(reply, bytearray):
         try:
-            found = _object(reply)
+            value = _object(reply)
         except ValueError:
-            found = {"error": "" if reply.lstrip()[:1] == b"<" else reply.decode("utf-8", "replace")}
-    found = found.get("error") or found.get("detail") or found.get("message") or ""
-    if isinstance(found, dict):
-        kind = found.get("type")
-        found = f"{found.get('message') or ''}{f' ({kind})' if isinstance(kind, str) else ''}"
-    line = one_line(found if isinstance(found, str) else json.dumps(found), _MOST_SHOWN)
+            value = {"error": "" if reply.lstrip()[:1] == b"<" else reply.decode("utf-8", "replace")}
+    value = value.get("error") or value.get("detail") or value.get("message") or ""
+    if isinstance(value, dict):
+        kind = value.get("type")
+        value = f"{value.get('message') or ''}{f' ({kind})' if isinstance(kind, str) else ''}"
+    line = one_line(value if isinstance(value, str) else json.dumps(value), _MOST_SHOWN)
     return f": {line}" if line else ""
 
 

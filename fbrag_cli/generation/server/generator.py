@@ -268,11 +268,11 @@ def _without_thought(reply: Json) -> tuple[str, bool]:
     """Return the answer in a complete reply, and whether the model has reasoned. For a reply of another shape, "" and False."""
     thoughts = ReasoningParser(COMMON_TAGS)
     try:
-        found = said(reply)[:1]
+        pieces = said(reply)[:1]
     except ValueError:
-        found = []
-    answer = "".join([*(thoughts.add(each.text) for each in found), thoughts.end()])
-    return answer, bool(thoughts.n_pieces or any(each.thought for each in found))
+        pieces = []
+    answer = "".join([*(thoughts.add(each.text) for each in pieces), thoughts.end()])
+    return answer, bool(thoughts.n_pieces or any(each.thought for each in pieces))
 
 
 def _likeliest(reply: Json, answer: str = "", *, thinks: bool = False) -> list[tuple[str, float]]:

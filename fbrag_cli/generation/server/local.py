@@ -76,16 +76,16 @@ def look(name: str, environ: Mapping[str, str], cancellation: Cancellation | Non
     Raises FbragError `model_missing` if there is none, or `local` is ambiguous.
     """
     every, asked = find(environ, cancellation), unquote(name.partition("#")[2])
-    found = [each for each in every if not asked or is_called(asked, each.name)]
-    if len(found) == 1:
-        return found[0]
+    matching = [each for each in every if not asked or is_called(asked, each.name)]
+    if len(matching) == 1:
+        return matching[0]
     if not every:
         tried = ", ".join(f"{port} ({program})" for program, port in ports(environ).items())
         raise FbragError("model_missing", f"{LOCAL}: no server with a chat model found on ports {tried}", _START)
-    what = f"found {len(found)} models:" if found else f"unknown model {asked}; available:"
-    others = found or every
+    problem = f"found {len(matching)} models:" if matching else f"unknown model {asked}; available:"
+    others = matching or every
     hint = f"use one of them: {' '.join(each.address for each in others[:_MOST_NAMED])}"
-    raise FbragError("model_missing", f"{LOCAL}: {what} {listed(others)}", hint)
+    raise FbragError("model_missing", f"{LOCAL}: {problem} {listed(others)}", hint)
 
 
 def listed(models: Sequence[LocalModel]) -> str:

@@ -53,27 +53,27 @@ def best_windows(
     if not windows or max_words <= 0:
         return []
     values = scores(windows)
-    found: list[Passage] = []
+    chosen: list[Passage] = []
     left = max_words
     for position in best(values, None):
         n = windows[position].n_words
-        if found and (n > 2 * left or (not values[position] and values.any())):  # without it the sum is nearer to the limit
+        if chosen and (n > 2 * left or (not values[position] and values.any())):  # without it the sum is nearer to the limit
             break
-        found.append(windows[position])
+        chosen.append(windows[position])
         left -= n
         if left <= 0:
             break
-    return found
+    return chosen
 
 
 def in_reading_order(windows: Iterable[Passage]) -> tuple[Passage, ...]:
     """Return windows in document order. Windows of a chunk with only white space between them become one passage."""
-    found: list[Passage] = []
+    merged: list[Passage] = []
     for window in sorted(windows, key=lambda each: (each.position, each.start)):
-        before = found[-1] if found else None
+        before = merged[-1] if merged else None
         between = window.document.text[before.end : window.start] if before else ""
         if before and before.position == window.position and not between.strip():
-            found[-1] = window.part(before.start, window.end)
+            merged[-1] = window.part(before.start, window.end)
         else:
-            found.append(window)
-    return tuple(found)
+            merged.append(window)
+    return tuple(merged)

@@ -110,10 +110,10 @@ class FitRag(Method):
         parts = self._parts(tools)
         with stage("recall") as recalling:
             backward = backward_scores(query.text, tools)
-            found = top_unique_chunks(tools.corpus, backward, max(_CANDIDATES, self.select), query.text)
+            unique = top_unique_chunks(tools.corpus, backward, max(_CANDIDATES, self.select), query.text)
         elapsed = tools.timer()
         with stage("select", tools.progress):
-            candidates = tuple(found)
+            candidates = tuple(unique)
             chunks = [tools.corpus.chunks[position] for position in candidates]
             strange = () if parts is None else language_warning("the scorer", parts.languages, chunks)
             scoring = None if strange else parts
@@ -126,7 +126,7 @@ class FitRag(Method):
             reduction = nothing if knows else self._reduced(query.text, chosen, scores, scoring, tools)
             reduction = replace(reduction, labels=labels, candidates=tuple(chunks), told=told, known=known)
         context = reduction.windows[: reduction.n_taken]
-        copies = {window.position: found[window.position] for window in context}
+        copies = {window.position: unique[window.position] for window in context}
         return replace(
             Trace.start(query),
             scores=scores,
@@ -190,10 +190,10 @@ class FitRag(Method):
     def _missing(self, parts: FitRagParts | None) -> tuple[str, ...]:
         """Return a warning if trained parts are missing, which says what works without them."""
         if parts is None:
-            what = "the retriever and the windows of fit-rag work; its scorer, recognizer, and detector are missing"
+            missing = "the retriever and the windows of fit-rag work; its scorer, recognizer, and detector are missing"
             read = "the estimate of relevance says what is enough" if self.reduce == "enough" else "all that is selected is read"
             order = _RANK.get(self.rank_by or "", "")
-            return (f"{what}, so {order}{read} (to train them: fbrag train fit-rag --help)",)
+            return (f"{missing}, so {order}{read} (to train them: fbrag train fit-rag --help)",)
         if parts.detector is None and self.reduce in (None, "enough"):
             return (f"{self.fit_rag} has no detector, so a window of each selected chunk is read",)
         return ()
@@ -323,13 +323,13 @@ def _held(windows: Sequence[Passage], relevance: Mapping[int, float]) -> tuple[f
 
     A window has the relevance of its chunk, and windows are taken for independent: 1 - (1 - p_1)(1 - p_2)...
     """
-    found, lacking = list[float](), 1.0
+    enough, lacking = list[float](), 1.0
     for window in windows:
         lacking *= 1 - relevance.get(window.position, 0.0)
-        found.append(1 - lacking)
-        if found[-1] >= _ENOUGH:
+        enough.append(1 - lacking)
+        if enough[-1] >= _ENOUGH:
             break
-    return tuple(found)
+    return tuple(enough)
 
 
 def _reasoned(passages: Sequence[str], instructions: str | None) -> str:

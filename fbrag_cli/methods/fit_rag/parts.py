@@ -118,10 +118,10 @@ class Detector:
             for weight, bias in self._layers[:-1]:
                 x = np.maximum(weight @ x + bias, 0)
             weight, bias = self._layers[-1]
-            found = float(1 / (1 + np.exp(-(weight @ x + bias)[0])))
-        if math.isnan(found):
+            probability = float(1 / (1 + np.exp(-(weight @ x + bias)[0])))
+        if math.isnan(probability):
             raise _broken("detector", "its numbers are too large")
-        return found
+        return probability
 
 
 def features(labels: Array) -> Array:

@@ -114,12 +114,12 @@ def search(labels: Array, detector: Detector) -> tuple[float, ...]:
 
     The paper's Algorithm 3 adds only the last window to its result; all that were taken are meant.
     """
-    found: list[float] = []
+    probabilities: list[float] = []
     for n in range(1, len(labels) + 1):
-        found.append(detector.probability(labels[:n]))
-        if found[-1] >= detector.threshold:
+        probabilities.append(detector.probability(labels[:n]))
+        if probabilities[-1] >= detector.threshold:
             break
-    return tuple(found)
+    return tuple(probabilities)
 
 
 def within(windows: Sequence[Passage], max_words: int | None) -> int:

@@ -75,20 +75,20 @@ class R2Ag(ChunkMethod):
     def retrieve(self, query: Query, tools: Tools) -> Trace:
         """Choose the list, and make its rows. Raises FbragError `usage` for parts that do not fit."""
         former = self._former(tools)
-        found = self.select_by_question(query, tools)
-        ranked = found.selection.ranked[: former.max_list]
+        selected = self.select_by_question(query, tools)
+        ranked = selected.selection.ranked[: former.max_list]
         with stage("select", tools.progress) as selecting:
             chunks = [tools.corpus.chunks[position] for position in ranked]
-            information = _information(query.text, chunks, found.scores.backward, former, tools)
-        copies = {position: found.selection.duplicates[position] for position in ranked}
+            information = _information(query.text, chunks, selected.scores.backward, former, tools)
+        copies = {position: selected.selection.duplicates[position] for position in ranked}
         cut = f"R2AG was trained on lists of {former.max_list} chunks; only the best {former.max_list} are read"
         return replace(
-            found,
+            selected,
             selection=Selection(copies, whole_chunks(tools.corpus, ranked)),
-            stages=(*found.stages, Stage("select", selecting.seconds)),
+            stages=(*selected.stages, Stage("select", selecting.seconds)),
             warnings=(
-                *found.warnings,
-                *([cut] if len(ranked) < len(found.selection.duplicates) else []),
+                *selected.warnings,
+                *([cut] if len(ranked) < len(selected.selection.duplicates) else []),
                 *language_warning("the R2-Former", former.languages, chunks),
             ),
             tables=() if information is None else _tables(chunks, information),
@@ -187,11 +187,11 @@ def _rows(trace: Trace) -> Sequence[Row] | None:
 def _check_model(learnt: Mapping[str, str], found: str | None) -> None:
     """Check that the large model is the one that the parts were trained for. found: its SHA-256, None for a server."""
     if found is None:
-        what = "a server takes no input embeddings in a prompt"
-        raise FbragError("usage", what, f"use the model of this machine that the parts were trained for: {learnt['name']}")
+        problem = "a server takes no input embeddings in a prompt"
+        raise FbragError("usage", problem, f"use the model of this machine that the parts were trained for: {learnt['name']}")
     if found != learnt["sha256"]:
-        what = f"the parts were trained for {learnt['name']} (SHA-256 {learnt['sha256']}), and the large model has {found}"
-        raise FbragError("usage", what, f"use the other model: -m {learnt['name']}")
+        problem = f"the parts were trained for {learnt['name']} (SHA-256 {learnt['sha256']}), and the large model has {found}"
+        raise FbragError("usage", problem, f"use the other model: -m {learnt['name']}")
 
 
 # -- the prompts: a list of results, each behind its input embedding; the words are ours -------------------------------

@@ -61,13 +61,13 @@ def _bounded(text: Scored, retriever: Retriever) -> NDArray[np.float64]:
 
 def _precedent(relevance: NDArray[np.float64], cosines: NDArray[np.float64]) -> NDArray[np.float64]:
     """gamma_i = cos(E_i, sum_j<i w_j E_j), w = softmax(relevance[:i]). Of unit vectors E the cosines are all that it takes."""
-    found = np.ones(len(relevance))
+    similar = np.ones(len(relevance))
     for i in range(1, len(relevance)):
         weights = np.exp(relevance[:i] - relevance[:i].max())
         weights /= weights.sum()
         length = np.sqrt(max(0.0, weights @ cosines[:i, :i] @ weights))
-        found[i] = cosines[i, :i] @ weights / length if length > 0 else 0.0
-    return found
+        similar[i] = cosines[i, :i] @ weights / length if length > 0 else 0.0
+    return similar
 
 
 def _neighbour(cosines: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -65,9 +65,9 @@ class R2Former:
         name, key = retriever.name, retriever.key
         if key != self.retriever["key"]:
             learnt = self.retriever["name"]
-            what = f"the trained parts are for the retriever {learnt}, and this is {name}"
-            what += f" (keys {self.retriever['key'][:24]} and {key[:24]})" if name == learnt else ""
-            raise FbragError("usage", what, "choose the other --retriever, or train them again: fbrag train --help")
+            problem = f"the trained parts are for the retriever {learnt}, and this is {name}"
+            problem += f" (keys {self.retriever['key'][:24]} and {key[:24]})" if name == learnt else ""
+            raise FbragError("usage", problem, "choose the other --retriever, or train them again: fbrag train --help")
 
     def relevance(self, features: Array) -> Array:
         """Return float32 (n,), 0 to 1: the probability that each chunk is relevant, given all of the list.
@@ -207,11 +207,11 @@ def shapes(n_features: int, width: int, max_list: int, feed_forward: int, n_embd
         "ffn.up": (feed_forward, width),
         "ffn.down": (width, feed_forward),
     }
-    found: dict[str, tuple[int, ...]] = dict.fromkeys(("feature.mean", "feature.std"), (n_features,))
-    found["position"] = (max_list, width)
-    found |= {f"{name}.{kind}": (width,) for name in ("norm1", "norm2") for kind in ("weight", "bias")}
+    tensors: dict[str, tuple[int, ...]] = dict.fromkeys(("feature.mean", "feature.std"), (n_features,))
+    tensors["position"] = (max_list, width)
+    tensors |= {f"{name}.{kind}": (width,) for name in ("norm1", "norm2") for kind in ("weight", "bias")}
     if n_embd:
         linear["projection"] = (n_embd, width)
     for name, shape in linear.items():
-        found |= {f"{name}.weight": shape, f"{name}.bias": shape[:1]}
-    return found
+        tensors |= {f"{name}.weight": shape, f"{name}.bias": shape[:1]}
+    return tensors
