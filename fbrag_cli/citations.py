@@ -1,4 +1,4 @@
-"""Which selected chunks show an answer, in which sentence, and what none of them shows: counted from words, without a model.
+"""Which selected chunks show an answer, in which sentence, and which words none of them has: counted from words, without a model.
 
 A sentence of a chunk is scored by the terms that it shares with the answer (or one sentence of the answer) and with the question.
 Terms that are rare among the sentences of all selected chunks weigh more, and so do names and numbers. A term counts half in the

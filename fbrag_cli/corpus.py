@@ -135,9 +135,9 @@ class Corpus:
 def texts_for(question: str, groups: Iterable[Sequence[Passage]], gap: str = "") -> list[str]:
     """Return passages as models read them for a question: a text for each group, the parts of one chunk with `gap` between them.
 
-    Above a text is what is not said above the one before it: the name of the file, if there are several or if the question has a
-    term of it, the page or heading that the question names by its number, the head of the mail, and the headings. Below it are
-    the notes that it points to.
+    Above a text are, unless they are above the text before it: the name of the file, if there are several or if the question
+    has a term of it, the page or heading that the question names by its number, the head of the mail, and the headings. Below it
+    are the notes that it points to.
     """
     from fbrag_cli.text.term_forms import further_terms
     from fbrag_cli.text.words import terms

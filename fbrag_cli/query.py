@@ -25,7 +25,7 @@ class Collection:
     """A corpus with its index.
 
     warnings: one line for each file that was left out. cached: which of "text" and "index" came from the cache. seconds: how long
-    collecting took, where the caller has timed it.
+    collecting took, if the caller timed it.
     """
 
     corpus: Corpus
@@ -54,7 +54,7 @@ DEFAULT_MODELS = ModelNames()
 class MethodSettings(ABC):
     """A method as one record: its name, its settings, and how much it reads. `methods.method.Method` runs it.
 
-    name: as users type it. retrieves: whether the context depends on the retriever. chunk_words: words of a chunk, where the user
+    name: as users type it. retrieves: whether the context depends on the retriever. chunk_words: words of a chunk if the user
     names no number. note_keys, table_keys: the keys in JSON of `Trace.method_notes` and `Trace.tables`. own_prompt: whether its
     prompt is a part of the method, so that no other replaces it.
     """
@@ -92,14 +92,15 @@ class MethodSettings(ABC):
         """Return the steps for a document of `n_chunks` chunks, a phrase each, as `--dry-run` prints them."""
 
     def check(self) -> None:  # noqa: B027 most methods have no trained parts
-        """Raise FbragError where the folder of trained parts that the settings name has none, or if they lack one."""
+        """Raise FbragError if the folder of trained parts that the settings name has none, or if the settings need one and name
+        none."""
 
     def n_context_chunks(self, n_chunks: int, chunk_words: int) -> int:
         """Return how many of a document's `n_chunks` chunks, each of `chunk_words` words, the large model reads to answer."""
         return 0
 
     def for_two_models(self) -> MethodSettings:
-        """Return the method for a small and a large model that differ: what the one has read, the other has to read."""
+        """Return the method for two different models: the large one has to read what the small one has read."""
         return self
 
     def reading_twice(self) -> MethodSettings | None:

@@ -1,4 +1,5 @@
-"""What a passage is read with that is elsewhere in its document: head of its mail, headings above it, notes, spelt-out names.
+"""What is read with a passage from elsewhere in its document: the head of its mail, the headings above it, notes, spelt-out
+names.
 
 Their terms count as terms of the passage, and not in its length. Prompts have the head once for each mail, the headings once for
 each section, and a note behind the passage that has its mark.

@@ -22,7 +22,7 @@ Status = Literal["answered", "not_found", "retrieved"]  # "retrieved": Stages I 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForwardSample:
-    """One look forward. Without the asked format, `rationale` is the whole text and `answer` is empty."""
+    """One forward sample. If it lacks the requested format, `rationale` is the whole text and `answer` is empty."""
 
     index: int
     seed: int
@@ -33,7 +33,7 @@ class ForwardSample:
 
     @property
     def scored_text(self) -> str:
-        """Return [R_k, A_k]: rationale and answer without their labels, as chunks are scored by it."""
+        """Return [R_k, A_k], by which chunks are scored: rationale and answer without their labels."""
         return f"{self.rationale}\n{self.answer}"
 
 
@@ -53,7 +53,7 @@ class Scores:
 
     @classmethod
     def zero(cls, n_chunks: int, n_samples: int = 0) -> Scores:
-        """Return scores of 0, as if nothing is retrieved."""
+        """Return scores of 0, as if nothing was retrieved."""
         import numpy as np
 
         nothing = np.zeros(n_chunks, np.float32)
@@ -70,7 +70,7 @@ class Scores:
 class Stage:
     """The cost of one stage: seconds of wall time, and tokens, which are 0 if no model ran.
 
-    reasoning_tokens: number of the `generated_tokens` of thoughts, which are in no sample and no answer.
+    reasoning_tokens: those of `generated_tokens` that are reasoning, which is in no sample and no answer.
     """
 
     name: Literal["read", "load", "recall", "forward", "select", "answer", "verify"]
@@ -95,9 +95,9 @@ class ForwardLookup:
 class Selection:
     """What was selected, and what the large model reads of it.
 
-    duplicates: positions of the selected chunks, best first, each with those of the other chunks of the same text, which count as
-    one with it. context: the passages that are read, in reading order. scores: of each passage, if passages were chosen by
-    themselves and not with their chunks; else empty.
+    duplicates: the position of each selected chunk, best first, with the positions of its copies, which count as one with it.
+    context: the passages that are read, in reading order. scores: of each passage, if passages were chosen by themselves and not
+    with their chunks; else empty.
     """
 
     duplicates: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
@@ -111,7 +111,7 @@ class Selection:
 
     @property
     def duplicate_of(self) -> dict[int, int]:
-        """Return the position of the selected chunk for that of each copy."""
+        """Return the position of each copy, with that of its selected chunk."""
         return {copy: position for position, copies in self.duplicates.items() for copy in copies}
 
 
@@ -119,11 +119,10 @@ class Selection:
 class Verdict:
     """How sure an answer is (`methods.method.judged`).
 
-    support: the probability, by the large model, that the context shows the answer, 0 to 1; None if it was not asked.
-    agreement: the share of the samples that hold the answer, 0 to 1; None without samples of the document. answer_probability:
-    the geometric mean of the probabilities of the answer's tokens, 0 to 1; None where the generator does not give it. confidence:
-    of all three, 0 to 1; None if none is known. low_confidence: whether the confidence is too low for an answer that looks
-    sure.
+    support: the probability, by the large model, that the context shows the answer, 0 to 1; None if it was not asked. agreement:
+    the share of the samples that hold the answer, 0 to 1; None without samples of the document. answer_probability: the geometric
+    mean of the probabilities of the answer's tokens, 0 to 1; None if the generator does not give it. confidence: of all three, 0
+    to 1; None if none is known. low_confidence: whether the confidence is too low for an answer that looks sure.
     """
 
     support: float | None = None
@@ -150,8 +149,8 @@ class Table:
     """What a method found of chunks, or of parts of them, beyond `Scores`. `explain`, JSON and the page show it as it is.
 
     name: its key in JSON. unit: the word for a row. rows: a cell for each column. passages: for each row the chunk or the part
-    that it is about. note: a sentence below the rows. beside_chunks: True where the cells are with their chunks instead, in
-    text instead of the forward lookup; such a table has no name, unit or note.
+    that it is about. note: a sentence below the rows. beside_chunks: whether the text output shows the cells with their chunks,
+    instead of the forward lookup; such a table has no name, unit or note.
     """
 
     name: str = ""
@@ -169,10 +168,9 @@ class Trace:
 
     scores: those that decided the selection. forward: the look forward; None without one. answer: None until Stage III.
     truncated: whether it was cut at its length limit; a warning says if it was cut because the model repeated itself. cached:
-    of "text", "index", "samples" and "answer", what was not computed for this question. missing_terms: words of the question that
-    are in no chunk, as it spells them; none where the retriever does not count words. method_notes: what the method says of its
-    way, a word each, by its key in JSON. tables: its tables. method_state: what the method itself needs in Stage III; nothing
-    else reads it.
+    which of "text", "index", "samples" and "answer" came from the cache. missing_terms: words of the question that are in no
+    chunk, as it spells them; none if the retriever does not count words. method_notes: what the method decided, a word each, by
+    its key in JSON. tables: its tables. method_state: what the method itself needs in Stage III; nothing else reads it.
     """
 
     query: Query
@@ -194,7 +192,7 @@ class Trace:
 
     @classmethod
     def start(cls, query: Query) -> Trace:
-        """Return the trace of a query of which nothing is known yet: all scores are 0, and nothing is read."""
+        """Return the trace of a query before any work: all scores are 0, and nothing is read."""
         return cls(query=query, scores=Scores.zero(len(query.corpus.chunks)))
 
     @property

@@ -176,9 +176,9 @@ class Generation:
     """One sample.
 
     text: with finish "repeat" only the first period of the loop. n_tokens: number of all tokens that were drawn.
-    reasoning_tokens: number of those of a thought, which is not part of the text. probability: the geometric mean of the
-    probabilities of the text's tokens, 0 to 1; None of a sample that was drawn at a temperature above 0 or cut at a repetition,
-    and where a server does not give it.
+    reasoning_tokens: number of those that are reasoning, which is not part of the text. probability: the geometric mean of the
+    probabilities of the text's tokens, 0 to 1; None for a sample that was drawn at a temperature above 0 or cut at a repetition,
+    and if a server does not give it.
     """
 
     text: str
@@ -190,7 +190,7 @@ class Generation:
 
 
 def geometric_mean(logprobs: Sequence[float]) -> float | None:
-    """Return the geometric mean of probabilities, given by their natural logarithms; None of none."""
+    """Return the geometric mean of probabilities, given by their natural logarithms; None if there are none."""
     return math.exp(math.fsum(logprobs) / len(logprobs)) if logprobs else None
 
 

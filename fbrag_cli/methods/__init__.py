@@ -1,1 +1,1 @@
-"""The methods, a folder a paper, and what they share."""
+"""The methods: a folder for each paper, and what they share."""

@@ -18,9 +18,9 @@ _MOST_TOKENS = 128  # of the passage
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClosedBook(Method):
-    """Closed book: the large model answers from what it knows; its prompt has no text of the document.
+    """Closed book: the large model answers from its own knowledge; its prompt has no text of the document.
 
-    The floor for all methods that read. The answer is not checked, since no passage could show it.
+    A lower bound for the methods that read. The answer is not checked, since no passage could show it.
     """
 
     name: ClassVar[str] = "closed-book"
@@ -42,8 +42,8 @@ class GenRead(Method):
     """GenRead: the large model writes a background passage, then answers by reading it (Yu et al., 2023, "Generate rather than
     retrieve").
 
-    Of the paper's variants this is the plain one: one passage, written greedily. Several passages that are sampled, or written
-    after examples from clusters of questions, and a reader that is trained, are left out.
+    Of the paper's variants this is the plain one: one passage, written greedily. Left out are several sampled passages, passages
+    written after examples from clusters of questions, and a trained reader.
 
     The passage is the only sample of `Trace.forward`. It scores no chunk, and the context stays empty: no text of the document
     is read, so the answer is not checked.
@@ -77,7 +77,7 @@ class GenRead(Method):
         )
 
     def passages(self, trace: Trace) -> list[str]:
-        """Return the passage that was written, for the prompt that other methods have."""
+        """Return the written passage, for the prompt that other methods use."""
         return [sample.rationale for sample in trace.samples]
 
 
@@ -86,8 +86,8 @@ class Refeed(ChunkMethod):
     """REFEED: the large model answers alone, and its answer helps to retrieve what it answers from (Yu et al., 2023, "Improving
     language models via plug-and-play retrieval feedback").
 
-    For a model of which only the replies are known. Left out: several different first answers, which are sampled, and the choice
-    between answers before and after retrieval by their likelihood.
+    For a model that gives replies alone. Left out are several sampled first answers, and the choice between the answers before
+    and after retrieval by their likelihood.
 
     The first answer is the only sample of `Trace.forward`. `instructions` shape the second one alone.
     """

@@ -1,7 +1,6 @@
 """`Method`: a system of the papers as one frozen record. Its fields are the settings that it reads.
 
-A method is added in one file, and one line in `registry`. Its fields are what --set takes, the labels of tables, the keys of rows
-and the JSON.
+A method is added in one file, and one line in `registry`. Its fields are the names for --set, in tables, in rows and in JSON.
 
 Below it are the calls of a model that methods share: `ask` the large model, `draw_forward_samples` before chunks are selected.
 """
@@ -93,7 +92,7 @@ class Tools:
         return self.model("large")
 
     def timer(self) -> Callable[[], float]:
-        """Return a function that returns the seconds of wall time from now on, without those of models that load."""
+        """Return a function that returns the seconds of wall time since this call, without those spent on loading models."""
         watch, before = Stopwatch(), self.load_seconds()
         return lambda: watch.seconds - (self.load_seconds() - before)
 
@@ -107,7 +106,7 @@ class Method(MethodSettings):
         """Run Stages I and II: scores, samples, and the context. The Trace has no answer."""
 
     def passages(self, trace: Trace) -> list[str]:
-        """Return the texts of the context, as the prompts take them: one for each chunk, with "…" if it is not read on."""
+        """Return the texts of the context for a prompt: one for each chunk, with "…" between parts of a chunk."""
         by_chunk = groupby(trace.context, key=lambda passage: passage.position)
         return texts_for(trace.query.text, ([*passages] for _, passages in by_chunk), _GAP)
 
@@ -120,7 +119,7 @@ class Method(MethodSettings):
         return support_messages(self.passages(trace), trace.question, answer)
 
     def adapter(self, part: GetPart, digest: GetDigest) -> Path | None:
-        """Return the LoRA, a GGUF file, with which the large model answers; None if it answers as it is.
+        """Return the LoRA (a GGUF file) of the large model; None without one.
 
         part, digest: those of `Tools`. Raises FbragError `usage` for another model than the one that trained parts are for.
         """
@@ -131,14 +130,14 @@ class Method(MethodSettings):
         return trace
 
     def fallback(self, trace: Trace) -> tuple[Method, Trace] | None:
-        """Return the method and the trace to answer from where the large model declines; None if it cannot decline."""
+        """Return the method and the trace to answer from if the large model declines; None if it cannot decline."""
         return None
 
     def answer(self, trace: Trace, tools: Tools) -> Trace:
         """Run Stage III: the large model answers greedily from the context.
 
-        Beyond the papers, it is then asked whether the context supports the answer; if not, the document does not say. This check
-        is left out with `allow_unsupported`, and where the context is empty.
+        Beyond the papers, it is then asked whether the context supports the answer; if not, the document does not say. There is
+        no such check with `allow_unsupported`, or if the context is empty.
         """
         trace = self.truncate_to_window(trace, tools)
         trace = answered_by(*ask(self, trace, self.messages(trace), tools))
@@ -195,8 +194,8 @@ def ask(method: Method, trace: Trace, messages: Sequence[Message], tools: Tools)
 
 
 def answered_by(trace: Trace, reply: Generation) -> Trace:
-    """Return the trace with a reply as its answer, not yet judged. A reply that was cut where the model repeated itself makes a
-    warning."""
+    """Return the trace with a reply as its answer, not yet judged. Warn if the reply was cut because the model repeated
+    itself."""
     return replace(
         trace,
         answer=reply.text.strip(),
@@ -235,8 +234,8 @@ def share_of_yes(model: Generator, messages: Sequence[Message], tools: Tools) ->
 def agreement(trace: Trace) -> float | None:
     """Return the share of the samples that hold the answer, 0 to 1; None without samples that were drawn from the document.
 
-    A sample holds the answer if it has the terms of the answer that the question lacks, of a long answer half of them. None, too,
-    for an answer without a term, such as "yes".
+    A sample holds the answer if it has the terms of the answer that the question lacks; half of them, if the answer is long. Also
+    None for an answer without such a term, such as "yes".
     """
     drawn = trace.samples if trace.retrieved else ()
     own, asked = _terms(trace, trace.answer or ""), _terms(trace, trace.question)
@@ -250,9 +249,9 @@ def agreement(trace: Trace) -> float | None:
 def judged(trace: Trace, support: float | None) -> Trace:
     """Return the trace with the verdict on its answer: the status, and how sure it is.
 
-    support: see `Verdict`. Support and agreement, or the one that is known, have a mean. The confidence is the sum of the
-    answer's own probability and half of that mean, scaled to 0 to 1; without samples it is the probability alone, and without the
-    probability it is the mean.
+    support: see `Verdict`. The confidence is the answer's own probability plus half of the mean of support and agreement (or of
+    the one that is known), scaled to 0 to 1; without samples it is the probability alone, and without the probability it is the
+    mean.
     """
     agreed, probability = agreement(trace), trace.verdict.answer_probability
     known = [each for each in (support, agreed) if each is not None]

@@ -65,7 +65,7 @@ class PartsFormat:
                 refuse(path, f"its SHA-256 is {digest}, and {self.record} names {expected}")
 
     def described(self, folder: str) -> str:
-        """Return a folder's name with a part of its record's SHA-256: as a setting, the content counts and not the path."""
+        """Return a folder's name with a part of its record's SHA-256. As a setting, its content counts, not its path."""
         try:
             return f"{Path(folder).name} {sha256_of(Path(folder) / self.record, most=_LARGEST_RECORD)[:12]}"
         except OSError:

@@ -16,11 +16,11 @@ BETWEEN = "\n\n"
 
 
 def forward_messages(context: Sequence[str], question: str, language: str = "en") -> tuple[Message, ...]:
-    """Return the prompt of Stage II: a short rationale, then an answer. The reply's first word is given: small models then keep
-    to the form.
+    """Return the prompt of Stage II: a short rationale, then an answer. The prompt gives the first word of the reply: small
+    models then keep the form.
 
     language: that of the passages (ISO 639-1). The model is asked to write in it, so that its words occur in the document. The
-    given words name it too: after an English word alone, small models go on in English.
+    first words are in that language too: after an English word, small models go on in English.
     """
     name = "" if language == "en" else name_of(language)
     asked = (
@@ -35,13 +35,13 @@ def forward_messages(context: Sequence[str], question: str, language: str = "en"
 def answer_messages(context: Sequence[str], question: str, instructions: str | None = None) -> tuple[Message, ...]:
     """Return the prompt of Stage III: the answer from the selected chunks.
 
-    instructions: the asked form of it, in place of our own.
+    instructions: the form that the user asks for, in place of ours.
     """
     return (_asked(context, question, form_of(instructions)),)
 
 
 def question_messages(question: str, instructions: str | None = None) -> tuple[Message, ...]:
-    """Return the question without a context: the answer from what the model knows."""
+    """Return the question without a context, to be answered from the model's own knowledge."""
     return (Message("user", f"Answer the question. {form_of(instructions)}\n\nQuestion: {question}"),)
 
 

@@ -56,10 +56,10 @@ def top_unique_chunks(
     """Return the positions of the `n` best chunks of different text, best first, each with the positions of its copies.
 
     scores: (n_chunks,). Copies are chunks of the same words, whatever white space is between them, in one file or in several.
-    They have the same score, so only chunks that score no lower than the last selected one are compared; where that one scores
-    nothing, the search ends with it. Files whose names count give copies other scores: there chunks of as many words as a
-    selected one are compared too. question: if given, near copies of a better chunk count as copies of it (`_is_near_copy`), and
-    those of the same score as copies of the newest.
+    They have the same score, so only chunks that score no lower than the last selected one are compared; if that one has score 0,
+    the search ends with it. The names of files change the scores of copies; then chunks with as many words as a selected one are
+    compared too. question: if given, near copies of a better chunk count as copies of it (`_is_near_copy`), and those of the same
+    score as copies of the newest.
     """
     import numpy as np
 
@@ -171,7 +171,7 @@ def backward_scores(question: str, tools: Tools) -> NDArray[np.float32]:
 
 
 def language_warning(part: str, languages: Sequence[str], chunks: Iterable[Passage]) -> tuple[str, ...]:
-    """Return a warning where chunks are in other languages than those that a part was trained on, if these are known."""
+    """Return a warning if chunks are in other languages than a part was trained on, if these are known."""
     strange = sorted({chunk.document.language for chunk in chunks} - {*languages, ""}) if languages else []
     return (f"{part} was trained on {', '.join(languages)}, not on {', '.join(strange)}",) if strange else ()
 

@@ -1,5 +1,5 @@
-"""The methods, in the order of tables: what reads no document, then the baselines, then FIT-RAG, R2AG and FB-RAG; and how the
-values that a user gives make one of them, whatever front they come from.
+"""The methods, in the order of tables: those that read no document, the baselines, FIT-RAG, R2AG and FB-RAG; and how a user's
+values make one of them, the same on every front.
 
 A method is registered by one line here.
 """
@@ -42,7 +42,7 @@ DEFAULT = FBRag.name
 
 
 class Preset(NamedTuple):
-    """Settings under one name. values: by name. on_gpu: those that differ if the models run on a GPU.
+    """Settings with one name. values: by name. on_gpu: those that differ if the models run on a GPU.
 
     `select` is never below the method's own default.
     """
@@ -99,7 +99,7 @@ class Choice(NamedTuple):
 
     @property
     def values(self) -> dict[str, Any]:
-        """The values that count, those of the preset on a CPU among them."""
+        """The values that count, with those of the preset on a CPU."""
         return {**self.before, **(PRESETS[self.preset].values if self.preset != PLAIN else {}), **self.after}
 
 
@@ -109,7 +109,7 @@ def chosen(*layers: Mapping[str, Any], typed: Callable[[str], str] = str) -> Cho
     layers: values by name, as "samples", "method", "retriever" or the name of a preset; the last layer counts most, and is what
     the user gives for this very question. A preset counts less than other values of its layer, and more than those of the layers
     before. typed: returns a name as the user typed it. Raises FbragError `usage` for values that contradict each other, for a
-    setting that the user gives and the method does not have, and for a preset of which no value is left.
+    given setting that the method lacks, and for a preset without effect on the method.
     """
     preset, before, after = PLAIN, dict[str, Any](), dict[str, Any]()
     for layer in layers:
@@ -154,7 +154,7 @@ def _check_without_samples(choice: Choice, typed: Callable[[str], str]) -> None:
 
 
 def choose_method(*layers: Mapping[str, Any], on_gpu: bool, typed: Callable[[str], str] = str) -> Method:
-    """Return the method of the values that count, with the defaults of this machine if there is none.
+    """Return the method made of the values that count, and of this machine's defaults for the others.
 
     layers, typed: as of `chosen`. on_gpu: whether the models run on a GPU. Raises FbragError `usage` for a name or a value that
     cannot be used.

@@ -1,4 +1,4 @@
-"""`Answer`: a Trace as people and programs are shown it. Text, Markdown, JSON, pages, agents and rows only draw it."""
+"""`Answer`: what people and programs are shown of a Trace. Text, Markdown, JSON, pages, agents and rows only draw it."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ _CERTAIN = 2  # function words of another language in a question, for the questi
 class Source:
     """A passage that the large model read.
 
-    rank: its place among the sources, best first, from 1. number: by which it is cited, from 1: first the cited sources, in the
-    order of the answer, or the closest one without any, then the others, best first; None before there is an answer. score: with
-    its scale, as `scored` has it. also_in: places of copies, to follow its own. sentence: the one that shows the answer best;
-    None without one. shows: "best" for a cited source; "closest" for the one that is nearest to a question which the document
-    does not answer; "near" for one whose sentence shows nothing; "" for one for which a line is enough. marks: spans of words
-    that show the answer, in characters of the document.
+    rank: its place among the sources, best first, from 1. number: for citations, from 1: the cited sources come first, in the
+    order of the answer, or the closest source if none is cited, then the others, best first; None before there is an answer.
+    score: with its scale, as `scored` has it. also_in: the places of its copies, printed after its own. sentence: the one that
+    shows the answer best; None without one. shows: "best" for a cited source; "closest" for the source nearest to a question that
+    the document does not answer; "near" for one whose sentence shows nothing; "" for one that needs one line only. marks: spans
+    of words that show the answer, in characters of the document.
     """
 
     passage: Passage
@@ -59,7 +59,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Matches:
-    """How many passages match a question by its words, if they are more than were read.
+    """The number of passages that match a question by its words, if there are more than were read.
 
     read: number of the passages that match and were read, of `found`. is_count: whether the question asks for a number of
     things. larger: the number of --select that reads twice as much; None if no more can be read.
@@ -71,7 +71,7 @@ class Matches:
     larger: int | None
 
     def said(self, more: str) -> str:
-        """Return it as a line. more: follows the numbers where more can be read, with the number for --select as `{}`."""
+        """Return it as a line. more: text after the numbers if more can be read, with `{}` for the number of --select."""
         counted = ", and a count needs all" if self.is_count else ""
         return f"{self.read} of {self.found:,} matching passages read{counted}{more.format(self.larger) if self.larger else ''}"
 
@@ -108,12 +108,12 @@ class Answer:
 
     @property
     def answered(self) -> bool:
-        """Whether the answer, or that there is none, is known: before, the sources have ranks and no numbers."""
+        """Whether there is a result, an answer or none. Before it the sources have ranks and no numbers."""
         return self.heading != SELECTED
 
     @property
     def pieces(self) -> Iterator[tuple[str, tuple[int, ...]]]:
-        """Yield the answer in pieces, which end with sentences, each with the numbers of the sources that show it."""
+        """Yield the answer in pieces that end with a sentence, each with the numbers of the sources that show it."""
         at = 0
         for claim in self.claims:
             yield self.text[at : claim.end], claim.sources
@@ -127,11 +127,10 @@ class Answer:
         return tuple(each.number for each in self.sources if each.shows == "best" and each.number)
 
     def notes(self, *, anyway: str = ANYWAY, more: str = MORE, sources: bool = True) -> Iterator[str]:
-        """Yield what else is to be known: of no answer, what is missing and what was withheld; of an answer, the best reason to
-        doubt it.
+        """Yield the notes below the answer: the best reason to doubt it; without an answer, what is missing and what was
+        withheld.
 
-        anyway: follows a withheld answer. more: as for `Matches.said`. sources: whether the sources
-        are shown.
+        anyway: text after a withheld answer. more: as for `Matches.said`. sources: whether the sources are shown.
         """
         if self.own_knowledge:
             yield f"The answer is {OWN_KNOWLEDGE}."
@@ -150,7 +149,7 @@ class Answer:
 
 
 def answer_of(trace: Trace) -> Answer:
-    """Return what is shown of a trace, with an answer or before it has one."""
+    """Return what is shown of a trace, before or after its answer."""
     cited, declined = trace.citations, trace.status == "not_found"
     # Sources are counted in the order in which the answer cites them; without any, the closest one comes first.
     ranks = range(1, len(cited.evidence) + 1)

@@ -176,7 +176,7 @@ def _shared(trace: Trace, memory_mb: float) -> dict[str, Any]:
 
 
 def method_notes(trace: Trace) -> dict[str, str | None]:
-    """Return what the method says of its way; None for what only other methods say."""
+    """Return the notes of the method, by key; None for the keys of other methods."""
     return {name: trace.method_notes.get(name) for method in METHODS for name in method.note_keys}
 
 
@@ -187,7 +187,7 @@ def _beside(trace: Trace) -> dict[int, dict[str, Any]]:
 
 
 def certainty(trace: Trace) -> dict[str, Any]:
-    """Return how sure the answer is: whether confidence is low, and the numbers by which that was decided."""
+    """Return how sure the answer is: whether confidence is low, and the numbers that decided it."""
     numbers = ("support", "agreement", "answer_probability", "confidence")
     return {"low_confidence": trace.verdict.low_confidence, **{name: _rounded(getattr(trace.verdict, name)) for name in numbers}}
 
@@ -261,7 +261,8 @@ class Events:
         return {"schema": EVENT, "event": "keyword_matches", "chunks": chunks}
 
     def progress(self, event: Event, left: float | None) -> dict[str, Any]:
-        """Return the event that says what runs, and how far it has read or written. left: seconds until the answer is out."""
+        """Return the event for progress: what runs, and how much it has read or written. left: seconds until the answer is
+        complete."""
         return {
             "schema": EVENT,
             "event": "progress",
@@ -301,7 +302,7 @@ class Events:
         return {"schema": EVENT, "event": "token", "text": text} if text else None
 
     def checked(self, trace: Trace) -> dict[str, Any]:
-        """Return the event that says what becomes of the answer, and which source shows which sentence of it."""
+        """Return the event with the verdict on the answer, and which source shows which sentence of it."""
         about = {"status": trace.status, **certainty(trace), "citations": citations(answer_of(trace))}
         return {"schema": EVENT, "event": "checked", **about}
 

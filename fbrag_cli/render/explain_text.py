@@ -95,7 +95,8 @@ def excerpts(trace: Trace, columns: int | None = None) -> Iterator[str]:
 
 
 def own_lines(trace: Trace, columns: int | None = None) -> Iterator[str]:
-    """Yield the tables that the method tells by themselves, each after an empty line. columns: as for `excerpts`."""
+    """Yield the tables of the method that are shown apart from the chunks, each after an empty line. columns: as for
+    `excerpts`."""
     for told in own_tables(trace):
         yield ""
         yield from lines_of(told, columns, _common(trace))
@@ -115,8 +116,8 @@ def _common(trace: Trace) -> str:
 
 
 def holders(trace: Trace, sought: str) -> dict[int, set[bool]]:
-    """Return the chunks that hold `sought`, as of `held_in`, each with whether the large model reads what it holds there; both
-    values if it reads a part."""
+    """Return the chunks that hold `sought` (see `held_in`), each with whether the large model reads that part of it; both values
+    if it reads some of it."""
     read, held = read_of(trace), dict[int, set[bool]]()
     for document in range(len(trace.corpus.documents)):
         held |= held_in(trace.corpus, document, sought, read)
@@ -128,8 +129,7 @@ def held_in(
 ) -> dict[int, set[bool]]:
     """Return the positions of the chunks of a document that hold `sought` or a part of it, ignoring case and white space.
 
-    A text that continues over a chunk's end is in both chunks. read: as of `read_of`. Each is given with whether it
-    holds the text in what is read.
+    A text that crosses a chunk's end is in both chunks. read: from `read_of`. Each position comes with whether that text is read.
     """
     needle, read = _folded(sought), read or {}
     held: dict[int, set[bool]] = {}

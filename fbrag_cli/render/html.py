@@ -1,6 +1,6 @@
-"""Draws a `Trace` as one HTML page without network and scripts. What documents, models and users write stays text in it.
+"""Draws a `Trace` as one HTML page without network and scripts. Words of documents, models and users stay text in it.
 
-Of a document that is not shown, the page has the name and the best score; its text is not read.
+Of a document that is not shown, the page has its name and its best score; its text is not read.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def warnings(trace: Trace) -> list[str]:
 
 
 def cost(trace: Trace) -> dict[str, Any]:
-    """Return the values of the macro `run`: a trace, its seconds, its settings, and the versions of what ran."""
+    """Return the values of the macro `run`: a trace, its seconds, its settings, and the versions of the programs that ran."""
     own = {"corpus": trace.corpus.fingerprint}
     seconds = sum(stage.seconds for stage in trace.stages)
     return {"trace": trace, "seconds": seconds, "settings": settings(trace) | own, "versions": versions()}
@@ -168,7 +168,7 @@ def environment() -> Environment:
 
 
 def macro(file: str, name: str, *values: object, **named: object) -> str:
-    """Return what a macro of `file`.html.jinja makes of some values."""
+    """Return the output of a macro of `file`.html.jinja for some values."""
     return str(getattr(environment().get_template(f"{file}.html.jinja").module, name)(*values, **named))
 
 
@@ -176,13 +176,13 @@ def macro(file: str, name: str, *values: object, **named: object) -> str:
 
 
 def shading(scores: NDArray[np.float32]) -> Shade:
-    """Return the function that gives a score its shade, from the lowest to the highest of `scores`, (n_chunks,)."""
+    """Return a function from a score to its shade, from the lowest to the highest of `scores`, (n_chunks,)."""
     low, high = float(scores.min(initial=np.inf)), float(scores.max(initial=-np.inf))
     return lambda score: round((score - low) / (high - low) * (_SHADES - 1)) if high > low else 0
 
 
 def shades(scores: NDArray[np.float32]) -> str:
-    """Return the shades of scores, (n_chunks,), as of `shading`: a digit a chunk."""
+    """Return the shades of scores, (n_chunks,), by `shading`: one digit per chunk."""
     low, high = float(scores.min(initial=np.inf)), float(scores.max(initial=-np.inf))
     if not high > low:
         return "0" * len(scores)
@@ -191,7 +191,7 @@ def shades(scores: NDArray[np.float32]) -> str:
 
 
 class Findings:
-    """What an answer says of chunks, for `chunk_views`. shade: of a combined score."""
+    """What an answer shows of chunks, for `chunk_views`. shade: of a combined score."""
 
     def __init__(self, trace: Trace, answer: Answer) -> None:
         self.shade = shading(trace.scores.combined)
@@ -202,8 +202,8 @@ class Findings:
             self._sources.setdefault(source.passage.position, []).append(source)
 
     def of(self, chunk: Passage, breaks: Sequence[int]) -> dict[str, Any]:
-        """Return what a page shows of a chunk next to its place: its text with marks, its score and shade (0 to 9), the labels of
-        the sources in it, and, if it is read in part, how many of its words are. breaks: as of `LineLayout.breaks`."""
+        """Return what a page shows of a chunk besides its place: its text with marks, its score and shade (0 to 9), the labels of
+        the sources in it, and, if a part of it is read, how many words that has. breaks: from `LineLayout.breaks`."""
         position = chunk.position
         own, read = self._sources.get(position, []), self._read.get(position, ())
         unread = [part for part, is_read in parts(chunk, read) if not is_read] if read else []
@@ -220,7 +220,7 @@ class Findings:
 
 
 def label(source: Source) -> int:
-    """Return the number of a source; before it has one, its rank."""
+    """Return the number of a source, or its rank before it has a number."""
     return source.number or source.rank
 
 
@@ -232,11 +232,11 @@ def word_of(trace: Trace) -> str:
 def chunk_views(
     corpus: Corpus, positions: Sequence[int], findings: Findings | None = None, *, before: int | None = None
 ) -> Iterator[dict[str, Any]]:
-    """Yield chunks of one document for the macro `chunk`, each with its section where that begins, and with the number of chunks
-    that are left out before it.
+    """Yield chunks of one document for the macro `chunk`, each with its section if that begins there, and with the number of
+    chunks left out before it.
 
-    positions: of the chunks, ascending. findings: of an answer, None without one. before: the position of the last chunk that is
-    shown elsewhere; None for the one before the document.
+    positions: of the chunks, ascending. findings: of an answer, None without one. before: the position of the last chunk shown
+    elsewhere; None for the one before the document.
     """
     first = corpus.chunks_of(int(corpus.spans[positions[0], 0])).start
     before = first - 1 if before is None else before
@@ -279,9 +279,9 @@ def document_views(trace: Trace, shown: Sequence[int], findings: Findings) -> It
 
 
 def marked(passage: Passage, sources: Iterable[Source], breaks: Iterable[int], unread: Iterable[Passage] = ()) -> Markup:
-    """Return the text of a passage escaped, with what is unread marked, and a `<br>` at each of `breaks`.
+    """Return the text of a passage, escaped, with its unread parts marked and a `<br>` at each of `breaks`.
 
-    sources: those in it, of which the sentences are marked, and of the cited ones the words that show the answer.
+    sources: those in it. Their sentences are marked, and in the cited ones the words that show the answer.
     """
     tags = [(at, 2, "<br>") for at in breaks]  # position, order at the same position, tag
     for each in unread:
@@ -345,9 +345,9 @@ def source_views(trace: Trace, answer: Answer, where: Callable[[Passage], str] =
 
 
 def sample_views(trace: Trace, answer: Answer, shown: Container[int]) -> Iterator[dict[str, Any]]:
-    """Yield the forward samples for the macro `sample`: each in a line, why it was cut, and the chunks that it raises most.
+    """Yield the forward samples for the macro `sample`: each as one line, why it was cut, and the chunks that it raises most.
 
-    shown: the positions of the chunks that the page shows; others have no place.
+    shown: the positions of the chunks that the page shows; other chunks get no link.
     """
     sources: dict[int, list[int]] = {}
     for source in answer.sources:
@@ -371,8 +371,8 @@ def sample_views(trace: Trace, answer: Answer, shown: Container[int]) -> Iterato
 
 
 def short_names(names: Sequence[str]) -> list[str]:
-    """Return the names without the folder that all lie in. Of documents in no common folder, what follows the last slash, if that
-    differs for all."""
+    """Return the names without their common folder. Without a common folder, return what follows the last slash, if that differs
+    for all."""
     folder = commonprefix(names).rpartition("/")[0]  # noqa: RUF071 cut at a "/"
     if folder:
         return [name[len(folder) + 1 :] for name in names]
@@ -381,14 +381,14 @@ def short_names(names: Sequence[str]) -> list[str]:
 
 
 def with_short_names(corpus: Corpus) -> Corpus:
-    """Return the same corpus, its documents under their short names."""
+    """Return the same corpus with short names of its documents."""
     names = short_names([document.name for document in corpus.documents])
     documents = (replace(document, name=name) for document, name in zip(corpus.documents, names, strict=True))
     return replace(corpus, documents=tuple(documents))
 
 
 def named_shortly(trace: Trace) -> Trace:
-    """Return the same trace, its documents and sources under their short names."""
+    """Return the same trace with short names of its documents and sources."""
     corpus = with_short_names(trace.corpus)
     context = (corpus.chunks[each.position].part(each.start, each.end) for each in trace.context)
     return trace.over(corpus).reading(context)

@@ -1,4 +1,4 @@
-"""The live page and its fragments as HTML. What documents, models and users write stays text in them.
+"""The live page and its fragments as HTML. Words of documents, models and users stay text in them.
 
 Positions are those of chunks in the corpus of the page or of the question.
 """
@@ -50,7 +50,7 @@ _COPIED_LINES = 1  # around the sentence of a source
 
 
 def shell(**values: Any) -> str:
-    """Return the page without documents and answers, which its script brings."""
+    """Return the page without documents and answers, which its script fetches."""
     return environment().get_template("live.html.jinja").render(**values)
 
 
@@ -62,13 +62,13 @@ def script() -> str:
 
 @cache
 def style() -> str:
-    """Return the style of the page: what it shares with that of --html, and its own."""
+    """Return the style of the page: the part shared with the page of --html, and its own."""
     return styles("shared", "live")
 
 
 def outline(corpus: Corpus, at: int = 0) -> tuple[dict[str, Any], range]:
-    """Return what a page needs to know of documents before it shows their texts, and the positions of the chunks that it shows:
-    all, or the part with the chunk at `at`. Reads no text.
+    """Return what a page needs of documents before it shows their texts, and the positions of the chunks that it shows: all, or
+    the part with the chunk at `at`. Reads no text.
 
     first: position of the first chunk of a document, and of what is shown.
     """
@@ -118,7 +118,7 @@ def nearest(corpus: Corpus, found: Mapping[int, Mapping[str, float]], scores: ND
 
 
 def selected(trace: Trace, prefix: str) -> dict[str, Any]:
-    """Return the sources before there is an answer, a line each, and the forward samples."""
+    """Return the sources before there is an answer, one line each, and the forward samples."""
     trace = named_shortly(trace)
     answer = answer_of(trace)
     views = [view | {"in_full": False} for view in source_views(trace, answer, _where(trace.corpus))]
@@ -133,7 +133,7 @@ def done(trace: Trace, prefix: str) -> dict[str, Any]:
     """Return the answer with all that is shown of it.
 
     chunks: positions and HTML of the chunks of the sources, with what is marked in them. marked: positions of those in which a
-    sentence is marked, be it the closest one alone. copied: the answer with its sources as text.
+    sentence is marked, even if it is only the closest one. copied: the answer with its sources as text.
     """
     shown = named_shortly(trace)
     answer = answer_of(shown)

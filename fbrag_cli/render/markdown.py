@@ -1,4 +1,5 @@
-"""Draws an `Answer` as Markdown: with a footnote for each source, or as a message of a chat, out of which it is read again."""
+"""Draws an `Answer` as Markdown: with a footnote for each source, or as a chat message, from which the answer can be read
+again."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ def markdown(answer: Answer, layout: Layout, prefix: str = "") -> str:
     """Return the answer as Markdown, with every source as a footnote; without sources the answer alone.
 
     Each sentence refers to the sources that show it. A line refers to all others, since Markdown omits notes without a reference.
-    prefix: precedes the number of each footnote, where a file has the notes of several answers.
+    prefix: precedes the number of each footnote, for a file with the notes of several answers.
     """
     if layout.sources == "none":
         return escaped(answer.text)
@@ -58,7 +59,7 @@ def chat_message(answer: Answer, folder: str = "") -> Iterator[str]:
     """Yield a message of a chat, in pieces: each sentence with the numbers of the sources that show it, the notes in emphasis,
     and for each source that is named a footnote with the sentence that shows the answer.
 
-    If no source shows it, or the document does not say, the nearest source is named. Some pages print footnotes as they stand:
+    If no source shows it, or the document has no answer, the nearest source is named. Some pages print footnotes as plain text:
     each is a paragraph of one line that no renderer takes for anything else, above all not for the address of a link. folder: is
     left out at the beginning of places; with a slash at its end, or "" for none.
     """
@@ -80,7 +81,7 @@ def chat_message(answer: Answer, folder: str = "") -> Iterator[str]:
 
 
 def answer_in(message: str) -> str:
-    """Return the answer in a message as of `chat_message`, as its client sends it back; "" where the document does not say."""
+    """Return the answer in a message of `chat_message` that a client sends back; "" if the document had no answer."""
     blocks = (block.strip() for block in message.split("\n\n"))
     unmarked = (_MARK.sub(r"\1", block).strip() for block in blocks if not _FOOTNOTE.match(block))
     said = _ESCAPE.sub(r"\1", "\n\n".join(block for block in unmarked if not _NOTE.fullmatch(block))).strip()
@@ -90,7 +91,7 @@ def answer_in(message: str) -> str:
 
 
 def markup_free(text: str) -> str:
-    """Return text of a document or a model for Markdown, so that nothing of it is markup, whatever is around it."""
+    """Return text of a document or a model for Markdown, so that none of it is markup, whatever is around it."""
     return _OPENS.sub("[", escaped(text))
 
 

@@ -32,7 +32,7 @@ class Cell:
 
     @property
     def said(self) -> str:
-        """The answer in one text, or what is in its place."""
+        """The answer as one text, or what is shown instead."""
         if self.status == "answered":
             return f"Low confidence: {self.answer}" if self.low_confidence else self.answer
         return f"error: {self.error}" if self.status == "error" else "not found"
@@ -49,7 +49,7 @@ class Matrix:
     cells: dict[tuple[str, str], Cell] = field(default_factory=dict)
 
     def name(self, document: str, question: str) -> None:
-        """Take in that a question is asked of a document: a row and a column, behind those that are there."""
+        """Add a question asked of a document: a row and a column after the existing ones."""
         self.documents.setdefault(document)
         self.questions.setdefault(question)
         self.asked.add((document, question))

@@ -21,7 +21,7 @@ Roles = Mapping[str, tuple[str, ...]]
 def table(models: Sequence[StoredModel], roles: Roles, advice: Advice | None) -> Iterator[str]:
     """Yield the lines of the table.
 
-    advice: adds the memory that each takes and where it fits, what is recommended first; None for a table of what is here.
+    advice: adds the memory of each model and where it fits, recommended ones first; None for a table of installed models.
     """
     if advice is None:
         whole_header = ("NAME", "ROLE", "SIZE", "QUANT", "CONTEXT", "LICENSE", "STATE")

@@ -80,7 +80,7 @@ def link(passage: Passage) -> str:
 
 
 def duplicates(trace: Trace, source: Passage) -> Iterator[Passage]:
-    """Yield where the text of a source stands as well: the copies of its chunk, each narrowed as the source is."""
+    """Yield the other places of a source's text: the copies of its chunk, each narrowed as the source is."""
     chunk = trace.corpus.chunks[source.position]
     before = len(_INK.findall(chunk.document.text, chunk.start, source.start))
     length = len(_INK.findall(source.text))
@@ -93,7 +93,7 @@ def duplicates(trace: Trace, source: Passage) -> Iterator[Passage]:
 
 
 def near_copies(trace: Trace, source: Passage) -> list[Passage]:
-    """Return the chunks that say nearly the same as that of a source, and are not read."""
+    """Return the unread chunks with nearly the same text as the chunk of a source."""
     chunks = trace.corpus.chunks
     words = chunks[source.position].words
     copies = (chunks[position] for position in trace.selection.duplicates.get(source.position, ()))
@@ -101,8 +101,8 @@ def near_copies(trace: Trace, source: Passage) -> list[Passage]:
 
 
 def also_in(trace: Trace, source: Passage) -> str:
-    """Return where the text of a source is repeated, to follow its place, as `, repeated at b.txt:1-9, and 6 near copies`; "" if
-    it is not."""
+    """Return where the text of a source is repeated, to print after its place: `, repeated at b.txt:1-9, and 6 near copies`; ""
+    if it is not."""
     near = near_copies(trace, source)
     named = [place(copy) for copy in islice(duplicates(trace, source), _COPIES)]
     if (more := len(trace.selection.duplicates.get(source.position, ())) - len(near) - _COPIES) > 0:
@@ -112,7 +112,7 @@ def also_in(trace: Trace, source: Passage) -> str:
 
 
 def in_part(trace: Trace) -> bool:
-    """Return whether the large model reads parts of chunks, not whole ones alone."""
+    """Return whether the large model reads parts of chunks, not only whole ones."""
     chunks = trace.corpus.chunks
     return any(each.start > chunks[each.position].start or each.end < chunks[each.position].end for each in trace.context)
 
@@ -155,7 +155,7 @@ def scored_samples(trace: Trace) -> Iterator[tuple[ForwardSample, NDArray[np.flo
 
 
 def cut(sample: ForwardSample) -> str:
-    """Return why a sample was cut, to follow its seed; "" if it was not."""
+    """Return why a sample was cut, to print after its seed; "" if it was not."""
     return {"length": ", cut off at its length limit", "repeat": ", cut off: it repeats itself"}.get(sample.finish, "")
 
 
@@ -194,7 +194,7 @@ def around(shown: Sequence[Passage], sentence: Passage | None, context: int) -> 
 def surrounded(passage: Passage, sentence: Passage | None, context: int) -> Passage:
     """Return the part of a passage with a sentence and `context` lines before and after it.
 
-    Of prose it begins and ends with sentences, where these begin and end near. It is the same on every terminal. sentence: as of
+    In prose it begins and ends with sentences, if these begin and end near. It is the same on every terminal. sentence: as of
     `around`.
     """
     if sentence and not context:
@@ -220,8 +220,8 @@ def surrounded(passage: Passage, sentence: Passage | None, context: int) -> Pass
 
 
 def said_from(passage: Passage, sentence: Passage | None, width: int | None = None) -> str:
-    """Return a sentence of a passage as one line, with what follows if it says too little alone, as "9." does; the whole
-    passage without one. width: as of `one_line`."""
+    """Return a sentence of a passage as one line, with the text after it if it says too little alone, such as "9."; without a
+    sentence the whole passage. width: as of `one_line`."""
     sentence = sentence or passage
     return one_line((sentence if len(sentence.text) >= _SHORT else passage.part(sentence.start, passage.end)).text, width)
 
@@ -266,8 +266,8 @@ def _paragraphs(passage: Passage, columns: int, *, joins: bool) -> Iterator[Span
 class LineLayout:
     """The layout of one text, judged by the lengths and the beginnings of its lines.
 
-    kind: "lines" (line ends have a meaning), "columns" (so do the columns), "flow" (prose cut at a width that fits the page: only
-    a narrow screen needs other lines), "wide" (prose cut at a greater width).
+    kind: "lines" (line ends have a meaning), "columns" (columns too), "flow" (prose cut at a width that fits the page: only a
+    narrow screen needs other lines), "wide" (prose cut at a greater width).
     """
 
     def __init__(self, text: str) -> None:

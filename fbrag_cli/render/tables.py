@@ -21,12 +21,12 @@ _SECTION = re.compile(r"(\d+) \(.*\)$")  # of a place, after its lines
 
 
 def own_tables(trace: Trace) -> list[Table]:
-    """Return the tables that are shown by themselves."""
+    """Return the tables that are shown apart from the chunks."""
     return [table for table in trace.tables if not table.beside_chunks]
 
 
 def chunk_table(trace: Trace) -> Table | None:
-    """Return the table whose cells are shown next to the chunks; None if the ranks by the forward lookup are."""
+    """Return the table whose cells are shown with the chunks; None if the ranks by the forward lookup are shown there."""
     return next((table for table in trace.tables if table.beside_chunks), None)
 
 
@@ -54,8 +54,8 @@ def first_words(text: Passage) -> str:
 def fitted(rows: Sequence[tuple[str, ...]], columns: int | None, common: str, spare: Sequence[str] = ()) -> Iterator[str]:
     """Yield the lines of a table, of which the place and the first words are the last two columns, the others numbers.
 
-    columns: of the terminal; None off one. Where the table is wider, these make room, one after the other: the `common`
-    beginning of all places, the columns with a heading of `spare`, sections of places, gaps, and the first words.
+    columns: of the terminal; None off one. A table that is too wide gives up these, one after the other: the `common` beginning
+    of all places, the columns with a heading of `spare`, sections of places, gaps, and the first words.
     """
     right = range(len(rows[0]) - 2)
     if columns is None or _width(rows) <= columns:

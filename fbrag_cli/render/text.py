@@ -44,14 +44,15 @@ class Layout:
         return shown_lines(source.passage, width, within)
 
     def shown(self, source: Source) -> Passage:
-        """Return what a source is named by: its sentence, or all of it."""
+        """Return the shown part of a source: its sentence, or all of it."""
         return source.passage if self.context is None else source.sentence or source.passage
 
 
 def text(answer: Answer, layout: Layout, before: Sequence[Passage] = ()) -> str:
-    """Return the answer, the sources that it cites, why to doubt it, and where else it was read, a blank line between them.
+    """Return the answer, the cited sources, the reasons to doubt it, and the places of the other sources, with a blank line
+    between them.
 
-    Without an answer, what is missing comes first. before: what an earlier answer was from, if there was one.
+    Without an answer, what is missing comes first. before: the passages of an earlier answer, if any.
     """
     with_sources = layout.sources != "none"
     notes = layout.printed(Styled("\n".join(answer.notes(sources=with_sources))))
@@ -88,7 +89,8 @@ def sources(answer: Answer, layout: Layout, before: Sequence[Passage] = ()) -> I
 
 
 def also_read(answer: Answer, layout: Layout, before: Sequence[Passage] = ()) -> str:
-    """Return the locations of the other sources, best first, on one line, and on another one what is new; "" without any."""
+    """Return the locations of the other sources, best first, on one line, and those of new passages on another; "" without
+    any."""
     several = len({id(source.passage.document) for source in answer.sources}) > 1
     read: dict[bool, dict[str, Passage]] = {}
     for source in answer.sources:
@@ -107,7 +109,7 @@ def also_read(answer: Answer, layout: Layout, before: Sequence[Passage] = ()) ->
 
 
 def last_line(trace: Trace, device: str) -> str:
-    """Return what the person who waited wants to know: seconds, and how many samples agree.
+    """Return the last line: seconds, and how many samples agree.
 
     device: where the models ran, "" if none did.
     """

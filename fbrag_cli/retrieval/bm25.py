@@ -34,7 +34,7 @@ _COLUMNS = 2048  # columns in memory; in a very large corpus each may have a meg
 
 
 class BM25:
-    """A `Retriever` with the scores of `rank_bm25.BM25Okapi` and its defaults, where these are not negative.
+    """A `Retriever` with the scores of `rank_bm25.BM25Okapi` and its defaults, if these are not negative.
 
     A term's column, what the term adds to each chunk, does not depend on the question; it is computed once. The scores of a text
     are the sum of its terms' columns. As in the paper, a term counts as often as the text repeats it.
@@ -83,7 +83,7 @@ class BM25:
         return totals.astype(np.float32)
 
     def bounds(self, text: str) -> tuple[float, float]:
-        """Return 0, and the score of a chunk that held each term of `text` without end; 0 if the corpus has none of them."""
+        """Return 0, and the limit of the score of a chunk that repeats the terms of `text`; 0 if the corpus has none of them."""
         return 0.0, sum(weight * (K1 + 1) for weight in self._weights_of(self._terms_of(text)).values())
 
     def similarities(self, chunks: Sequence[Passage]) -> NDArray[np.float32]:
@@ -111,8 +111,8 @@ class BM25:
         return sorted(added, key=lambda item: -item[1])
 
     def matches(self, text: str, chunk: Passage) -> list[tuple[str, str, float]]:
-        """Return which words of `text` meet which of a chunk or of what is around it, and what each adds to it, best first:
-        the term twice if both have it as a word, or "12 March" and "2024-03-12"."""
+        """Return which words of `text` match which words of a chunk or of its surroundings, and what each adds to its score, best
+        first: the term twice if both have it as a word, or "12 March" and "2024-03-12"."""
         document, languages = chunk.document, (chunk.document.language,)
         around = (head_of(document, chunk.start), *headings_of(document, chunk.start, chunk.end))
         texts = (chunk.indexed_text, *around, *notes_of(document, chunk.start, chunk.end), document.label or document.name)
@@ -126,7 +126,7 @@ class BM25:
     def missing_terms(self, text: str) -> tuple[str, ...]:
         """Return the words, names and numbers of a question that are in no chunk in any form, each once, as it spells them.
 
-        Words that only ask are left out. None where `text` is in another language than the documents, or theirs is unknown.
+        Question words are left out. None if `text` is in another language than the documents, or theirs is unknown.
         """
         languages = self._counts.languages
         spoken = detect(text)

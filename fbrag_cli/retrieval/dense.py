@@ -37,7 +37,7 @@ class Dense:
     """A `Retriever` over embeddings: float32 `(n_chunks, d)`, each row of length 1, aligned with `Corpus.chunks`.
 
     A sample is embedded as a query, like a question, because the paper's S is the same function for both (equations 4 and 5).
-    Cosines may be negative, and nothing is cut at zero: in a sum of them only their order and distances count.
+    Cosines may be negative and are not cut at zero: only their order and distances count in a sum.
     """
 
     def __init__(self, embedder: Embedder, embeddings: Array) -> None:

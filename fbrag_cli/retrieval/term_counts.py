@@ -73,7 +73,7 @@ class TermCounts:
 
     starts: int64 (n_terms + 1,). The chunks that hold term t are `chunks[starts[t]:starts[t + 1]]` (int32, ascending); `counts`
     (unsigned), aligned with them, is how often each holds it. lengths: int32 (n_chunks,), the number of terms of each chunk.
-    added_df: unsigned (n_terms,), in how many of its chunks a term is not in the text, but only one of its further terms.
+    added_df: unsigned (n_terms,), the number of its chunks that have the term only as a further term, not in their text.
     languages: those in which a text is read to be counted like these chunks.
     """
 

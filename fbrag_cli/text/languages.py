@@ -88,8 +88,8 @@ def referring_words(language: str) -> frozenset[str]:
 
 
 def asks_for_many(question: str, language: str) -> Literal["count", "comparison", ""]:
-    """Return whether a question in a language asks for a number of things, or for all, the most or a difference; "" if it shows
-    neither, or the language has no lists."""
+    """Return whether a question in a language asks for a number of things, or for all, the most or a difference; "" if for
+    neither, or if the language has no lists."""
     apart = "" if language in ("zh", "ja") else " "  # is between words
     asked = apart + apart.join(re.findall(r"\w+", question.casefold())) + apart
 

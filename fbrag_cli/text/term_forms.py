@@ -1,4 +1,4 @@
-"""Further terms of a text: other forms of what it says, in which a question may ask for it.
+"""Further terms of a text: other forms of its words, numbers and dates, which a question may use.
 
 They count next to the terms of `words`, but not in a text's length: the parts of `max_retry_count`, `maxRetryCount` and
 `10kg`, a part number without its hyphens, a number without the spaces between its digits, and the day of a date.

@@ -163,7 +163,7 @@ def word_spans(text: str) -> Iterator[tuple[int, int]]:
 
 
 def count_words(text: str) -> int:
-    """Return the number of words of `text`; of base64, numbers or code without spaces its weight, which is more."""
+    """Return the number of words of `text`; of base64, numbers or code without spaces its weight, which is higher."""
     words = [text[start:end] for start, end in word_spans(text)]
     weight = sum(map(_weight, words))
     return round(weight) if weight > _DENSE * len(words) else len(words)
@@ -291,7 +291,7 @@ class _Terms(dict[str, tuple[str, ...]]):
 def month_term(month: str, language: str) -> str:
     """Return the term of the name of a month, by its number: "05"; that of the number alone for a language without names.
 
-    Where the language is unknown, as that of a table may be, the names in all languages have the term of the English one.
+    If the language is unknown, as that of a table may be, the names in all languages have the term of the English one.
     """
     names = months_of(language or "en")
     return _stemmer(language)(_folded(names[int(month) - 1], language)) if names else month.lstrip("0")

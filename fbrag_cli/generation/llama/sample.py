@@ -39,9 +39,9 @@ class Sample:
     """A sample of a prompt.
 
     position: place of its next token in the sequence. output: index of the token in the last batch from whose logits the next one
-    is drawn. sampler: None where the likeliest token is taken. token: the last token drawn. n_tokens: number of all tokens, those
-    of thoughts and of their forced end included. n_sent: number of characters of the text that `on_text` has received. logprobs:
-    natural logarithms of the probabilities of the text's tokens; none of tokens that a sampler draws.
+    is drawn. sampler: None if the likeliest token is taken. token: the last token drawn. n_tokens: number of all tokens,
+    reasoning and its forced end included. n_sent: number of characters of the text that `on_text` has received. logprobs: natural
+    logarithms of the probabilities of the text's tokens; none of tokens that a sampler draws.
     """
 
     sampling: Sampling
@@ -78,7 +78,7 @@ class Sample:
         return self._forced.pop(0) if self._forced else None
 
     def add(self, token: int, vocab: Any, logprob: float | None = None) -> None:
-        """Take the next token, and end the sample, or its thought, if it ends by that. logprob: None if it is not known."""
+        """Append the next token. It may end the sample or its reasoning. logprob: None if it is unknown."""
         if llama_cpp.llama_vocab_is_eog(vocab, token):
             if not (self.thoughts.inside and self.thinking.end):
                 self.text += self._plain(self.thoughts.end())

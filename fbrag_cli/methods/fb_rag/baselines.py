@@ -63,7 +63,7 @@ class SelfRoute(ChunkMethod):
         return self.select_by_question(query, tools)
 
     def messages(self, trace: Trace) -> tuple[Message, ...]:
-        """Step 2: return the prompt, by which the model may decline."""
+        """Step 2: return the prompt, which lets the model decline."""
         return self_route_messages(self.passages(trace), trace.question, self.instructions)
 
     def fallback(self, trace: Trace) -> tuple[Method, Trace]:
@@ -72,13 +72,13 @@ class SelfRoute(ChunkMethod):
         return whole, replace(trace.reading(whole_document(trace.corpus)), method_notes={_ROUTE: "long-context"})
 
     def reading_twice(self) -> None:
-        """Return None: where the chunks do not say, it reads the whole document by itself."""
+        """Return None: if the chunks do not have the answer, the method reads the whole document anyway."""
         return None
 
     def answer(self, trace: Trace, tools: Tools) -> Trace:
         """Answer from the chunks, unless the model declines; then from the whole document.
 
-        The listener receives the text of the first reply once it is accepted.
+        The listener receives the text of the first reply once the method accepts it.
         """
 
         def without_text(event: Event) -> None:
@@ -118,13 +118,13 @@ class LongContext(ChunkMethod):
         return replace(self.select_by_question(query, tools).reading(whole_document(tools.corpus)), warnings=())
 
     def passages(self, trace: Trace) -> list[str]:
-        """Return one text: the documents, each below its name among several, without a seam between its chunks."""
+        """Return one text: the whole documents, not cut at chunks; of several, each is below its name."""
         by_document = groupby(trace.context, key=lambda passage: id(passage.document))
         parts = ([*passages] for _, passages in by_document)
         return [BETWEEN.join(_heading(each[0]) + "".join(passage.text for passage in each) for each in parts)]
 
     def truncate_to_window(self, trace: Trace, tools: Tools) -> Trace:
-        """Cut the middle of what exceeds the model's window. Raises FbragError prompt_too_long if no room is left at all."""
+        """Cut the middle of a document that exceeds the model's window. Raises FbragError prompt_too_long if no room is left."""
         large = tools.large
         window, count_tokens = large.info.context_tokens, partial(large.count_tokens, cancellation=tools.cancellation)
         if window is None:

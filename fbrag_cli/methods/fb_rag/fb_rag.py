@@ -3,8 +3,9 @@
 I    recall: the chunks that BM25 ranks highest for the question, a generous set.
 II   look forward: a small model samples K rationales and answers from them; every chunk of the whole document is scored by how
      well it supports the question (backward) and any of the samples (forward); the best are selected.
-III  answer: a large model reads the selected chunks, in document order. Beyond the paper: a model that does both stages first
-     reads what it has read in Stage II, which costs no time; and of a short document it then reads windows, not whole chunks.
+III  answer: a large model reads the selected chunks, in document order. Beyond the paper: a model that does both stages begins
+     with the chunks that it has read in Stage II, which costs no time; of a short document it then reads windows, not whole
+     chunks.
 
 Without samples (K = 0) there is no Stage II, and S is S_B.
 """
@@ -247,7 +248,7 @@ class FBRag(ChunkMethod):
 
 
 def main_language(read: Sequence[Passage]) -> str:
-    """Return the language (ISO 639-1) of most words that are read; "" if it is unknown."""
+    """Return the language (ISO 639-1) of most of the words that are read; "" if it is unknown."""
     words = Counter[str]()
     for passage in read:
         words[passage.document.language] += passage.n_words
@@ -276,7 +277,8 @@ def parse_weights(text: str) -> tuple[float, float]:
 
 
 def parse_sample(index: int, generation: Generation) -> ForwardSample:
-    """Cut a sample at its first 'Answer:', and what follows at a second 'Rationale:'. Without an answer all is rationale."""
+    """Split a sample at its first 'Answer:', and end the answer at a second 'Rationale:'. Without 'Answer:' the whole sample is
+    the rationale."""
     text = generation.text.strip()
     rationale, answer = text, ""
     if found := _ANSWER.search(text):

@@ -44,7 +44,7 @@ def best_windows(
     """Return the windows of `chunks` with the best scores, best first, until there are `max_words` words; at least one, if there
     is any and `max_words` is above 0.
 
-    scores: returns float32 (n_windows,) for windows. A window of score 0 is not read to fill up, unless all have it. taken:
+    scores: returns float32 (n_windows,) for windows. A window with score 0 is not returned, unless all have score 0. taken:
     windows that are not returned again.
     """
     from fbrag_cli.retrieval.ranking import best

@@ -148,7 +148,7 @@ class FitRag(Method):
         return 2 * self.select
 
     def passages(self, trace: Trace) -> list[str]:
-        """Return the texts of the windows, or the background passage that was written in place of them."""
+        """Return the texts of the windows, or the background passage that the model wrote in place of them."""
         return [sample.rationale for sample in trace.samples] or Method.passages(self, trace)
 
     def messages(self, trace: Trace) -> tuple[Message, ...]:
@@ -170,7 +170,7 @@ class FitRag(Method):
         return _reasoned(passages, self.instructions) if self.prompt_style == "paper" else _referred(passages, self.instructions)
 
     def answer(self, trace: Trace, tools: Tools) -> Trace:
-        """Answer from the windows, or from what the model knows. Labels of another model than that make a warning."""
+        """Answer from the windows, or from the model's own knowledge. Warn if the labels were learnt from another model."""
         if self.prompt_style == "paper" and not trace.from_document:
             written = GenRead(seed=self.seed).retrieve(replace(trace.query, text=trace.question), tools)
             scores = replace(trace.scores, per_sample=written.scores.per_sample)

@@ -39,7 +39,7 @@ class FitRagParts:
     """The trained parts.
 
     model: name and SHA-256 of the language model whose labels were learnt. languages: languages (ISO 639-1) of the rows that the
-    parts were trained on. detector, recognizer: None where the folder has none."""
+    parts were trained on. detector, recognizer: None if the folder has none."""
 
     scorer: Scorer
     detector: Detector | None
@@ -51,8 +51,8 @@ class FitRagParts:
 def load(folder: Path, open_scorer: Callable[[Path], Scorer]) -> FitRagParts:
     """Return the parts of a folder. open_scorer: loads a GGUF file.
 
-    Raises FbragError: model_missing without a folder or file; model_corrupt for another format, a file that is not the one that
-    was written, or numbers that are none.
+    Raises FbragError: model_missing without a folder or file; model_corrupt for another format, a changed file, or numbers that
+    are NaN or infinite.
     """
     about = FIT_RAG.read(folder, _fits)
     FIT_RAG.check_files(folder, about["files"])
@@ -111,8 +111,8 @@ class Detector:
         return cls(layers, threshold)
 
     def probability(self, labels: Array) -> float:
-        """Return the probability that windows with these labels are enough. labels: (n_windows, 2), best first, 0 to 1.
-        Raises FbragError `model_corrupt` where the numbers of the network are too large."""
+        """Return the probability that windows with these labels are enough. labels: (n_windows, 2), best first, 0 to 1. Raises
+        FbragError `model_corrupt` if the numbers of the network are too large."""
         x = features(labels)
         with np.errstate(all="ignore"):
             for weight, bias in self._layers[:-1]:
@@ -125,7 +125,7 @@ class Detector:
 
 
 def features(labels: Array) -> Array:
-    """Return float32 (2 * WINDOWS,): both labels of each window, best first, and zeros where there is none."""
+    """Return float32 (2 * WINDOWS,): both labels of each window, best first, then zeros."""
     x = np.zeros(2 * WINDOWS, np.float32)
     flat = labels[:WINDOWS].reshape(-1)
     x[: len(flat)] = flat
@@ -136,7 +136,7 @@ def features(labels: Array) -> Array:
 class Recognizer:
     """Two signs that the model knows the answer: many chunks hold it, and the model knew the answers to similar questions.
 
-    embeddings: float32 (n_questions, d), of length 1, by the scorer's encoder. right: (n_questions,), 1 where the language model
+    embeddings: float32 (n_questions, d), of length 1, by the scorer's encoder. right: (n_questions,), 1 if the language model
     answers without a document. k: neighbours. delta: logit of Has_Answer above which a chunk holds the answer. told, known: the
     shares above which nothing is retrieved (s_l and s_n of the paper).
     """

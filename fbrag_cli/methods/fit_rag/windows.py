@@ -32,8 +32,8 @@ class Reduction:
     each holds the answer and that it leads the model to it. windows: the best one of each selected chunk, best first, with
     window_labels (n_windows, 2) and window_scores (n_windows,), none for whole chunks; the first `n_taken` are the context.
     eligible: the detector's probability that the windows are enough, after each that it saw. Labels are None without a scorer,
-    eligible is empty without a detector. told, known: the shares by which the recognizer decides (S_ltod, S_nn), None where it
-    was not asked.
+    eligible is empty without a detector. told, known: the shares by which the recognizer decides (S_ltod, S_nn), None if it was
+    not asked.
     """
 
     candidates: tuple[Passage, ...] = ()
@@ -48,7 +48,7 @@ class Reduction:
 
 
 def tables(found: Reduction) -> tuple[Table, ...]:
-    """Return the windows, best first, and the labels of the candidates where there are any.
+    """Return the windows, best first, and the labels of the candidates, if any.
 
     enough: the probability that this window and those before it are enough. selected: whether the large model reads it.
     """
@@ -81,7 +81,7 @@ def _rows(found: Reduction) -> Iterator[tuple[Cell, ...]]:
 
 
 def sliding_windows(chunk: Passage, n_sentences: int = SENTENCES) -> list[Passage]:
-    """Return each run of `n_sentences` sentences of a chunk, one for each sentence that begins one; all of a shorter chunk.
+    """Return each run of `n_sentences` sentences of a chunk; a shorter chunk is one run.
 
     A poem, a table, a list or code counts as a sentence.
     """
@@ -112,7 +112,7 @@ def to_score(windows: Sequence[Passage], values: Array) -> list[Passage]:
 def search(labels: Array, detector: Detector) -> tuple[float, ...]:
     """Take windows one after the other, until they are enough. Return the detector's probability after each.
 
-    The paper's Algorithm 3 adds only the last window to its result; all that were taken are meant.
+    The paper's Algorithm 3 adds only the last window to its result, but must mean all windows taken.
     """
     probabilities: list[float] = []
     for n in range(1, len(labels) + 1):

@@ -1,4 +1,4 @@
-"""R2AG: what the retriever knows of its list, as input embeddings in the prompt (Ye et al., 2024).
+"""R2AG: the retriever's knowledge of its list, as input embeddings in the prompt (Ye et al., 2024).
 
 1. The retriever ranks chunks for the question. The best of them are a list.
 2. Features of the list: how near each chunk is to the question, to those before it, and to those beside it.
@@ -44,7 +44,7 @@ _TRAIN = "train the parts: fbrag train r2ag --help"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetrievalInformation:
-    """What the R2-Former made of the list, best first.
+    """The output of the R2-Former for the list, best first.
 
     names: of the columns of `features`, float32 (n, n_features). relevance: float32 (n,), the probability that each chunk is
     relevant. rows: the row before each chunk; None if the prompt has none.

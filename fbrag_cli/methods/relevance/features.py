@@ -1,6 +1,6 @@
 """The features of R2AG: numbers for each chunk of a list, from the retriever (equations 10 to 12).
 
-A list has its chunks best first. Each feature compares between questions and documents, so that a model can learn from it.
+A list has its chunks best first. Each feature is comparable between questions and documents, so that a model can learn from it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The R2-Former of R2AG (equation 2): from the features of a list of chunks, the probability that each of them is relevant.
 
-Its folder has r2ag.safetensors and r2ag.json. The forward pass is NumPy's, 26 million multiplications for 20 chunks.
+Its folder has r2ag.safetensors and r2ag.json. NumPy computes the forward pass, 26 million multiplications for 20 chunks.
 """
 
 from __future__ import annotations
@@ -81,8 +81,7 @@ class R2Former:
     def rows(self, features: Array) -> Array:
         """Return float32 (n, n_embd): a row of the language model's embedding space for each chunk (equation 3).
 
-        Raises ValueError where no projection was trained, FbragError model_corrupt where the numbers of the network are too large
-        for what comes out to be finite.
+        Raises ValueError if no projection was trained, FbragError model_corrupt if the rows are not finite.
         """
         if "projection.weight" not in self.tensors:
             raise ValueError("this R2-Former has no projection")
@@ -136,7 +135,7 @@ def load(folder: Path) -> R2Former:
     """Return the R2-Former of a folder.
 
     Raises FbragError: model_missing without a folder or file; model_corrupt for another format, a feature that this version
-    cannot make, a file that is not the one that was written, tensors that are missing, too many, wrongly shaped or not finite.
+    cannot make, a changed file, or tensors that are missing, unknown, of a wrong shape or not finite.
     """
     about = R2AG.read(folder, _fits)
     if unknown := [name for name in about["features"] if name not in FEATURES]:
