@@ -217,9 +217,9 @@ class Sandbox(ImmutableSandboxedEnvironment):
         return length
 
 
-def _check_length(n: int, most: int = MOST_CHARACTERS + 100) -> None:
-    if n > most:
-        raise ExcessError(f"makes a text, a list or a number that exceeds {MOST_CHARACTERS:,} characters")
+def _check_length(n: int, most: int = MOST_CHARACTERS) -> None:
+    if n > most + 100:  # its items count as well
+        raise ExcessError(f"makes a text, a list or a number that exceeds {most:,}")
 
 
 def _unsupported(*values: Any, **named: Any) -> None:
