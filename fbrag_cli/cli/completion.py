@@ -28,7 +28,11 @@ def complete(command: Any) -> NoReturn:
     get_completion_inspect_parameters()  # registers the shells
     sys.modules["rich"] = None  # type: ignore[assignment]  # Typer would load it, at each Tab, to strip markup from the help
     with suppress(Exception):
-        command.main([], "fbrag")  # exits
+        try:
+            command.main([], "fbrag")
+        except SystemExit as end:
+            if not end.code:
+                raise
     sys.exit(ExitCode.INTERNAL)
 
 

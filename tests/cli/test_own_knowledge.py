@@ -9,12 +9,10 @@ from typing import Any
 
 import pytest
 
-from fbrag_cli.cli.question import planned
 from fbrag_cli.documents.load import load
 from fbrag_cli.indexing.collect import collect_text
 from fbrag_cli.methods.alone import ClosedBook, GenRead, Refeed
 from fbrag_cli.methods.method import SURE_ALONE, Method
-from fbrag_cli.query import Query
 from fbrag_cli.session.forecast import _words_read
 from tests.conftest import INQUIRY, SMOLLM2, Run
 
@@ -90,10 +88,13 @@ def test_refeed_answers_from_chunks_that_its_first_answer_raises(fbrag_cached: R
         (Refeed(select=2), "an answer without the document, 2 to select", {"forward": 1, "answer": 600}),
     ],
 )
-def test_the_plan_and_the_forecast_are_of_what_is_read(method: Method, plan: str, words: dict[str, float]) -> None:
-    collection = collect_text(load(str(INQUIRY)))
-    assert planned(Query("Who?", collection, method), "text").endswith(f" chunks: {plan}")
-    assert _words_read(method, collection.corpus) == words
+def test_the_plan_and_the_forecast_are_of_what_is_read(
+    fbrag_cached: Run, method: Method, plan: str, words: dict[str, float]
+) -> None:
+    select = ("--select", "2") if method.name == "refeed" else ()
+    planned = fbrag_cached("ask", INQUIRY, "Who?", "--method", method.name, *select, "-m", SMOLLM2, "--dry-run")
+    assert planned.stdout.endswith(f" chunks: {plan}\n")
+    assert _words_read(method, collect_text(load(str(INQUIRY))).corpus) == words
 
 
 def test_a_batch_has_rows_without_sources(fbrag_cached: Run, tmp_path: Path) -> None:
