@@ -32,10 +32,6 @@ ROOT = Path(__file__).parent.parent
 INQUIRY = ROOT / "tests" / "documents" / "inquiry.txt"
 SHARED = ROOT.parent / "shared"
 
-#: The 135M model, for mechanics and not for answers. Its weights are converted to a form of 4 bits from which llama.cpp reads a
-#: prompt in half the time. The fixture `smollm2` makes it.
-SMOLLM2 = models_dir() / "converted" / "smollm2-135m-q4_0.gguf"
-
 set_environment()
 # A test is not timed: the machine may be busy.
 hypothesis.settings.register_profile("fbrag", deadline=None)
@@ -48,14 +44,6 @@ _READ_BY_A_RUN = ("FBRAG_", "_FBRAG_", "COMP_", "_TYPER_", "XDG_", "NO_COLOR", "
 _ALL = "pip install -e '.[test-all]'"
 _SKIPPED = "fbrag/skipped"  # in pytest's cache: the ids of tests and modules that the last run skipped for want of a library
 _skipped: set[str] = set()
-
-_CONVERT = """
-import ctypes, sys
-import llama_cpp
-how = llama_cpp.llama_model_quantize_default_params()
-how.ftype, how.allow_requantize = llama_cpp.LLAMA_FTYPE_MOSTLY_Q4_0, True
-sys.exit(llama_cpp.llama_model_quantize(*map(str.encode, sys.argv[1:]), ctypes.byref(how)))
-"""
 
 
 def needs(library: str) -> Any:
@@ -112,20 +100,9 @@ def _pulled(name: str) -> ModelFile:
 
 
 @pytest.fixture(scope="session")
-def smollm2_pulled() -> Path:
-    """The 135M model as its publisher made it."""
+def smollm2() -> Path:
+    """The 135M model: for mechanics, not for answers."""
     return _pulled("smollm2-135m").path
-
-
-@pytest.fixture(scope="session")
-def smollm2(smollm2_pulled: Path) -> Path:
-    """The 135M model, converted: see `SMOLLM2`."""
-    if not SMOLLM2.is_file():
-        SMOLLM2.parent.mkdir(exist_ok=True)
-        made = SMOLLM2.with_suffix(f".{os.getpid()}")
-        subprocess.run([sys.executable, "-c", _CONVERT, smollm2_pulled, made], check=True, capture_output=True)
-        made.replace(SMOLLM2)
-    return SMOLLM2
 
 
 @pytest.fixture(scope="session")

@@ -32,7 +32,7 @@ FAST = ("--set", "recall=2", "--select", "2", "--samples", "2", *SHORT, *MODELS)
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _model(smollm2_pulled: Path) -> None:
+def _model(smollm2: Path) -> None:
     """Every test here needs it in the store."""
 
 

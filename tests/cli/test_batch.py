@@ -18,10 +18,10 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import INQUIRY, SMOLLM2, Run
+from tests.conftest import INQUIRY, Run
 from tests.servers import Loopback, stream
 
-SMALL = ("--small", str(SMOLLM2), "--large", str(SMOLLM2), "--max-tokens", "8", "--samples", "1", "--set", "forward-tokens=8")
+SMALL = ("--small", "smollm2-135m", "--large", "smollm2-135m", "--max-tokens", "8", "--samples", "1", "--set", "forward-tokens=8")
 QUESTIONS = ("Who sealed the chronometer box?", "When did the brig sail?", "What was stamped on the anchor?")
 
 

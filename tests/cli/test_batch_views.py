@@ -13,7 +13,7 @@ from pathlib import Path
 import lxml.html
 import pytest
 
-from tests.conftest import SMOLLM2, Run
+from tests.conftest import Run
 from tests.servers import Loopback, stream
 
 CLAUSES = {
@@ -127,7 +127,7 @@ def test_views_that_cannot_be_are_refused_before_the_work(fbrag: Run, folder: Pa
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGINT for one process")
 def test_ctrl_c_says_what_is_there_and_how_it_goes_on(folder: Path, clean_environment: dict[str, str], smollm2: Path) -> None:
     (folder / "many.txt").write_text("".join(f"Who was number {i}?\n" for i in range(400)), "utf-8")
-    small = ("--small", str(SMOLLM2), "--large", str(SMOLLM2), "--max-tokens", "8", "--method", "vanilla")
+    small = ("--small", "smollm2-135m", "--large", "smollm2-135m", "--max-tokens", "8", "--method", "vanilla")
     arguments = ["batch", "contracts/lease.txt", "-Q", "many.txt", "-o", "out.csv", "--html", "out.html", *small]
     command = [sys.executable, "-m", "fbrag_cli", *arguments]
     with subprocess.Popen(command, cwd=folder, env=clean_environment, stderr=subprocess.PIPE, encoding="utf-8") as run:

@@ -61,8 +61,8 @@ def _kinds(done: subprocess.CompletedProcess[str]) -> list[str]:
     return [line.partition(":")[0] for line in done.stderr.splitlines()]
 
 
-def test_it_answers_from_memory_with_one_warning(contained: Contained, tmp_path: Path, smollm2_pulled: Path) -> None:
-    models = ("--small", smollm2_pulled, "--large", smollm2_pulled)
+def test_it_answers_from_memory_with_one_warning(contained: Contained, tmp_path: Path, smollm2: Path) -> None:
+    models = ("--small", smollm2, "--large", smollm2)
     done = contained("ask", tmp_path / "fine.txt", "When did the brig sail?", *models, "--allow-unsupported", "--max-tokens", 4)
     assert done.returncode == 0, done.stderr
     assert "noon" in done.stdout

@@ -46,8 +46,8 @@ def child(code: str) -> list[str]:
 # -- the command -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_model_that_works(fbrag: Run, smollm2_pulled: Path) -> None:
-    done = fbrag("doctor", "--json", "--offline", env={**SMALL, "FBRAG_MODELS_DIR": str(smollm2_pulled.parent)})
+def test_a_model_that_works(fbrag: Run, smollm2: Path) -> None:
+    done = fbrag("doctor", "--json", "--offline", env={**SMALL, "FBRAG_MODELS_DIR": str(smollm2.parent)})
     told = json.loads(done.stdout)
     assert (done.returncode, done.stderr, told["schema"]) == (0, "", "fbrag.doctor/1")
     checks = {check["name"]: check for check in told["checks"]}
@@ -73,9 +73,9 @@ def test_lines_for_people(fbrag: Run, tmp_path: Path) -> None:
     assert colored.stdout.replace("\x1b[1m", "").replace("\x1b[0m", "").startswith("ok    python ")
 
 
-def test_broken_things_are_findings_and_exit_1(fbrag: Run, smollm2_pulled: Path, tmp_path: Path) -> None:
+def test_broken_things_are_findings_and_exit_1(fbrag: Run, smollm2: Path, tmp_path: Path) -> None:
     cut = tmp_path / "cut.gguf"
-    cut.write_bytes(smollm2_pulled.read_bytes()[:1_000_000])
+    cut.write_bytes(smollm2.read_bytes()[:1_000_000])
     config = tmp_path / "broken.toml"
     config.write_text("gpu = \n")
     env = {"FBRAG_SMALL": str(cut), "FBRAG_LARGE": "qwen2.5-coder-15b", "FBRAG_THREADS": "many", "HF_TOKEN": "hf_secret"}
@@ -203,8 +203,8 @@ def test_another_version_than_fbrag_needs(situation: DoctorInput) -> None:
     assert (found.status, "needs llama-cpp-python==0.3.36" in found.finding) == ("warn", True)
 
 
-def test_the_speed_of_a_model(situation: DoctorInput, smollm2_pulled: Path) -> None:
-    check = checks.answer("small model runs", ModelFile("m", smollm2_pulled, None, None), replace(situation, gpu="off"))
+def test_the_speed_of_a_model(situation: DoctorInput, smollm2: Path) -> None:
+    check = checks.answer("small model runs", ModelFile("m", smollm2, None, None), replace(situation, gpu="off"))
     speeds = re.search(r"; reads ([\d,]+) tokens/s, writes ([\d,]+)$", check.finding)
     assert speeds
     assert all(int(each.replace(",", "")) > 1 for each in speeds.groups())

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import INQUIRY, SMOLLM2, Run, needs
+from tests.conftest import INQUIRY, Run, needs
 from tests.retrieval import minilm
 
 QUESTIONS = INQUIRY.with_suffix(".questions.jsonl")
@@ -90,7 +90,7 @@ def test_a_threshold_that_is_missed_is_exit_1_and_a_second_run_writes_nothing(fb
 
 def test_two_questions_are_answered_and_compared(fbrag: Run, data: Path, tmp_path: Path, smollm2: Path) -> None:
     rows = tmp_path / "rows.jsonl"
-    models = ("--small", str(SMOLLM2), "-m", str(SMOLLM2), "--set", "recall=2", "--set", "select=2", "--set", "samples=2")
+    models = ("--small", "smollm2-135m", "-m", "smollm2-135m", "--set", "recall=2", "--set", "select=2", "--set", "samples=2")
     compared = ("--method", "fb-rag,order-preserving", "--baseline", "order-preserving", "-f", "md")
     short = ("--chunk-words", "60", "--set", "forward-tokens=24", "--max-tokens", "8")
     done = fbrag("eval", data, "--limit", "2", *models, *short, *compared, "-o", rows)
@@ -122,7 +122,7 @@ def unanswerable(data: Path) -> Path:
 def test_abstention_is_measured_where_a_question_has_no_answer(
     fbrag: Run, unanswerable: Path, tmp_path: Path, smollm2: Path
 ) -> None:
-    command = ("eval", unanswerable, "--method", "vanilla", "-m", str(SMOLLM2), "--set", "select=1", "--chunk-words", "60")
+    command = ("eval", unanswerable, "--method", "vanilla", "-m", "smollm2-135m", "--set", "select=1", "--chunk-words", "60")
     done = fbrag(*command, "--max-tokens", "8", "-o", tmp_path / "rows.jsonl", "--json", "--fail-under", "abstain=0")
     assert done.returncode == 0, done.stderr
     written = [json.loads(line) for line in (tmp_path / "rows.jsonl").read_text().splitlines()]
@@ -179,7 +179,7 @@ def test_dense_retrieval_beside_bm25(fbrag: Run, data: Path, tmp_path: Path, pyt
 
 
 def test_an_embedding_model_that_is_not_there_is_told(fbrag: Run, smollm2: Path) -> None:
-    done = fbrag("explain", INQUIRY, "Who?", "--retriever", "none.gguf", "--small", str(SMOLLM2))
+    done = fbrag("explain", INQUIRY, "Who?", "--retriever", "none.gguf", "--small", "smollm2-135m")
     assert done.returncode == 4
     assert "none.gguf" in done.stderr
 

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import INQUIRY, SMOLLM2, Run
+from tests.conftest import INQUIRY, Run
 from tests.documents.making import pptx, shape
 
 QUESTION = "In which town was the watchmaker who repaired the standard chronometer born?"
-FAST = ("--set", "recall=2", "--select", "3", "--samples", "2", "--set", "forward-tokens=24", "--small", str(SMOLLM2))
+FAST = ("--set", "recall=2", "--select", "3", "--samples", "2", "--set", "forward-tokens=24", "--small", "smollm2-135m")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -81,7 +81,7 @@ def test_find_tells_the_fate_of_a_passage_across_line_ends(fbrag_cached: Run) ->
 
 
 def test_what_the_large_model_reads_is_listed_and_found(fbrag_cached: Run) -> None:
-    models = ("--small", str(SMOLLM2), "-m", str(SMOLLM2))
+    models = ("--small", "smollm2-135m", "-m", "smollm2-135m")
     looking = ("--set", "recall=1", "--samples", "2", "--set", "forward-tokens=24")
     asked = ("explain", INQUIRY, QUESTION, "-n", "3", *looking, *models)
     told, text = json.loads(fbrag_cached(*asked, "--json").stdout), INQUIRY.read_text("utf-8")
@@ -113,13 +113,13 @@ def test_one_chunk_shows_its_terms_and_its_text(fbrag_cached: Run) -> None:
 def test_samples_and_prompts_are_shown_when_asked_for(fbrag_cached: Run) -> None:
     done = fbrag_cached("explain", INQUIRY, QUESTION, "--show-samples", "-n", "1", *FAST)
     assert len(re.findall(r"^forward samples? \d.* · best match: lines ", done.stdout, re.MULTILINE)) == 2
-    prompts = fbrag_cached("explain", INQUIRY, QUESTION, "--show-prompt", *FAST, "-m", str(SMOLLM2)).stdout
+    prompts = fbrag_cached("explain", INQUIRY, QUESTION, "--show-prompt", *FAST, "-m", "smollm2-135m").stdout
     assert prompts.count("<|im_start|>user") == 2
     assert prompts.count(f"Question: {QUESTION}") == 2
 
 
 def test_what_shapes_the_answer_shapes_its_prompt(fbrag_cached: Run) -> None:
-    command = ("explain", INQUIRY, QUESTION, "--method", "vanilla", "-m", str(SMOLLM2), "--show-prompt")
+    command = ("explain", INQUIRY, QUESTION, "--method", "vanilla", "-m", "smollm2-135m", "--show-prompt")
     assert (
         "in one word"
         in fbrag_cached(*command, "--instructions", "in one word", "--max-tokens", "9", "--allow-unsupported").stdout

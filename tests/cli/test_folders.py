@@ -11,10 +11,10 @@ from unicodedata import normalize
 
 import pytest
 
-from tests.conftest import SMOLLM2, Run
+from tests.conftest import Run
 
 SHORT = ("--set", "recall=2", "--select", "2", "--samples", "2", "--chunk-words", "60", "--set", "forward-tokens=24")
-FAST = (*SHORT, "--max-tokens", "16", "--small", str(SMOLLM2), "-m", str(SMOLLM2))
+FAST = (*SHORT, "--max-tokens", "16", "--small", "smollm2-135m", "-m", "smollm2-135m")
 QUESTION = "Who keeps the lighthouse?"
 
 
@@ -64,7 +64,7 @@ def test_every_door_takes_names_in_another_normal_form(fbrag: Run, tmp_path: Pat
     (folder / normalize("NFD", "Fragen für alle.txt")).write_text("How long is the boat?\n")
     (folder / normalize("NFD", "Einträge.toml")).write_text('format = "json"\n')
     (folder / "jobs.csv").write_text("document,question\nVerträge/Größe.txt,How long is the boat?\n")
-    about = ("--method", "vanilla", "--max-tokens", "2", "--large", str(SMOLLM2))
+    about = ("--method", "vanilla", "--max-tokens", "2", "--large", "smollm2-135m")
 
     assert "12 meters" in fbrag("text", "Verträge/Größe.txt").stdout
     assert "the question is missing" in fbrag("ask", "Verträge", "Verträge/Größe.txt").stderr
@@ -197,7 +197,7 @@ def test_a_file_has_the_same_scores_alone_and_in_a_folder_of_one(fbrag: Run, not
     (notes / "one" / "a.txt").write_text((notes / "a.txt").read_text())
 
     def backward(path: Path) -> list[float]:
-        done = fbrag("explain", path, QUESTION, "--json", *SHORT, "--small", str(SMOLLM2))
+        done = fbrag("explain", path, QUESTION, "--json", *SHORT, "--small", "smollm2-135m")
         return [chunk["backward_score"] for chunk in json.loads(done.stdout)["chunks"]]
 
     assert backward(notes / "one") == backward(notes / "one" / "a.txt") != []

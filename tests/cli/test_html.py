@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import INQUIRY, SMOLLM2, Run
+from tests.conftest import INQUIRY, Run
 from tests.servers import Loopback
 
 QUESTION = "Who was the master of the ship?"
 SHORT = ("--chunk-words", "60", "--set", "forward-tokens=24")
-FAST = ("--set", "recall=2", "--samples", "2", *SHORT, "--small", str(SMOLLM2))
+FAST = ("--set", "recall=2", "--samples", "2", *SHORT, "--small", "smollm2-135m")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -31,7 +31,7 @@ def words(text: str) -> str:
 @pytest.mark.parametrize("read", [("--select", "2"), ("--set", "recall=1", "--select", "2")])
 def test_ask_writes_the_page_beside_the_answer(fbrag: Run, tmp_path: Path, read: tuple[str, str]) -> None:
     page = tmp_path / "page.html"
-    options = ("-m", str(SMOLLM2), "--max-tokens", "16", "--allow-unsupported", "--json", *FAST, *read)
+    options = ("-m", "smollm2-135m", "--max-tokens", "16", "--allow-unsupported", "--json", *FAST, *read)
     done = fbrag("ask", INQUIRY, QUESTION, "--html", page, *options)
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
@@ -80,7 +80,7 @@ def test_a_server_that_says_nothing_of_its_window_has_a_page(fbrag: Run, tmp_pat
 def test_a_page_that_fails_costs_no_answer(fbrag: Run, tmp_path: Path) -> None:
     answer, command = (
         tmp_path / "answer.txt",
-        ("ask", INQUIRY, QUESTION, "-m", str(SMOLLM2), "--allow-unsupported", "--max-tokens", "8"),
+        ("ask", INQUIRY, QUESTION, "-m", "smollm2-135m", "--allow-unsupported", "--max-tokens", "8"),
     )
     done = fbrag(*command, *FAST, "-o", answer, "--html", "/dev/full")
     assert (done.returncode, answer.is_file()) == (5, True)

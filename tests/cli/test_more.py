@@ -70,10 +70,10 @@ def test_no_hint_of_a_method_that_reads_nothing_or_everything(fbrag: Run, lamps:
     assert "hint" not in fbrag("ask", lamps, ASKED, "--method", method, "--large", declining).stderr
 
 
-def test_more_than_the_window_of_the_model_is_one_error(fbrag: Run, smollm2_pulled: Path) -> None:
-    asked = ("ask", INQUIRY, QUESTION, "--method", "vanilla", "--large", smollm2_pulled)
+def test_more_than_the_window_of_the_model_is_one_error(fbrag: Run, smollm2: Path) -> None:
+    asked = ("ask", INQUIRY, QUESTION, "--method", "vanilla", "--large", smollm2)
     plan = fbrag(*asked, "--select", 40, "--dry-run")
-    assert plan.stderr.startswith(f"warning: the prompt may be too long for {smollm2_pulled}: about 10,651 words")
+    assert plan.stderr.startswith(f"warning: the prompt may be too long for {smollm2}: about 10,651 words")
     assert fbrag(*asked, "--select", 10, "--dry-run").stderr == ""
     assert "limit 4,096 tokens" in fbrag(*asked, "--select", 20, "--set", "ctx=4096", "--dry-run").stderr
     assert fbrag(*asked, "--method", "long-context", "--dry-run").stderr == ""

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import INQUIRY, SMOLLM2, Run
+from tests.conftest import INQUIRY, Run
 
-SMALL = ("--small", str(SMOLLM2), "--large", str(SMOLLM2), "--max-tokens", "8", "--samples", "1", "--set", "forward-tokens=8")
+SMALL = ("--small", "smollm2-135m", "--large", "smollm2-135m", "--max-tokens", "8", "--samples", "1", "--set", "forward-tokens=8")
 ROW = {"schema": "fbrag.row/1", "id": "1", "document": "a.txt", "question": "Who?"}
 
 

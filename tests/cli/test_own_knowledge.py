@@ -14,11 +14,11 @@ from fbrag_cli.indexing.collect import collect_text
 from fbrag_cli.methods.alone import ClosedBook, GenRead, Refeed
 from fbrag_cli.methods.method import SURE_ALONE, Method
 from fbrag_cli.session.forecast import _words_read
-from tests.conftest import INQUIRY, SMOLLM2, Run
+from tests.conftest import INQUIRY, Run
 
 QUESTION = "Who was the master of the ship?"
 NOTE = "The answer is from the model's own knowledge, not from the document."
-SHORT = ("-m", str(SMOLLM2), "--chunk-words", "60", "--max-tokens", "12")
+SHORT = ("-m", "smollm2-135m", "--chunk-words", "60", "--max-tokens", "12")
 GENREAD = ("--method", "genread", *SHORT)
 REFEED = ("--method", "refeed", *SHORT, "--select", "2")
 
@@ -92,7 +92,7 @@ def test_the_plan_and_the_forecast_are_of_what_is_read(
     fbrag_cached: Run, method: Method, plan: str, words: dict[str, float]
 ) -> None:
     select = ("--select", "2") if method.name == "refeed" else ()
-    planned = fbrag_cached("ask", INQUIRY, "Who?", "--method", method.name, *select, "-m", SMOLLM2, "--dry-run")
+    planned = fbrag_cached("ask", INQUIRY, "Who?", "--method", method.name, *select, "-m", "smollm2-135m", "--dry-run")
     assert planned.stdout.endswith(f" chunks: {plan}\n")
     assert _words_read(method, collect_text(load(str(INQUIRY))).corpus) == words
 

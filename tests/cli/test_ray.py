@@ -18,12 +18,12 @@ from typing import Any
 import pytest
 
 from fbrag_cli.storage.paths import models_dir
-from tests.conftest import INQUIRY, ROOT, SMOLLM2, Run, needs
+from tests.conftest import INQUIRY, ROOT, Run, needs
 
 ray = needs("ray")
 
 N_DOCUMENTS, N_QUESTIONS = 10, 8
-TINY = ("--method", "order-preserving", "--large", str(SMOLLM2), "--max-tokens", "4", "--allow-unsupported")
+TINY = ("--method", "order-preserving", "--large", "smollm2-135m", "--max-tokens", "4", "--allow-unsupported")
 RAY = ("--engine", "ray", "--threads", "1")
 
 

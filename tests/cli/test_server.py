@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import INQUIRY, SMOLLM2, Run
+from tests.conftest import INQUIRY, Run
 from tests.servers import Loopback, ollama, status, stream, stuck
 
 QUESTION = "Who was the master of the ship?"
@@ -44,9 +44,9 @@ def test_an_answer_comes_from_a_real_server(request: pytest.FixtureRequest, fbra
 
 def test_a_local_model_looks_forward_and_a_server_answers(fbrag: Run, smollm2: Path, llama_cpp_server: str) -> None:
     done = fbrag(
-        "ask", INQUIRY, QUESTION, "-a", "--allow-unsupported", *FEW, "--small", str(SMOLLM2), "--large", llama_cpp_server
+        "ask", INQUIRY, QUESTION, "-a", "--allow-unsupported", *FEW, "--small", "smollm2-135m", "--large", llama_cpp_server
     )
-    own = fbrag("ask", INQUIRY, QUESTION, "-a", "--allow-unsupported", *FEW, "--small", str(SMOLLM2), "--large", str(SMOLLM2))
+    own = fbrag("ask", INQUIRY, QUESTION, "-a", "--allow-unsupported", *FEW, "--small", "smollm2-135m", "--large", "smollm2-135m")
     assert (done.returncode, own.returncode) == (0, 0), done.stderr
     # Two builds of llama.cpp round in different ways: after some words a near tie may part the answers.
     assert done.stdout.split()[:5] == own.stdout.split()[:5]

@@ -118,9 +118,9 @@ def test_what_needs_no_model_works(fbrag_without: Run, arguments: tuple[object, 
     ],
 )
 def test_what_needs_a_model_names_the_command_that_installs_it(
-    fbrag_without: Run, smollm2_pulled: Path, tmp_path: Path, arguments: tuple[object, ...]
+    fbrag_without: Run, smollm2: Path, tmp_path: Path, arguments: tuple[object, ...]
 ) -> None:
-    (tmp_path / "model.gguf").symlink_to(smollm2_pulled)
+    (tmp_path / "model.gguf").symlink_to(smollm2)
     done = fbrag_without(*arguments, env={"FBRAG_SMALL": "smollm2-135m", "FBRAG_LARGE": "smollm2-135m"})
     error, hint = (line for line in done.stderr.splitlines() if line.startswith(("error", "hint")))
     assert (done.returncode, error) == (4, "error: llama-cpp-python is not installed (it runs models on this machine)")
@@ -153,7 +153,7 @@ def test_servers_answer_without_it(fbrag_without: Run, tmp_path: Path) -> None:
 
 
 @POSIX
-def test_doctor_says_it_once_and_how_to_install_it(fbrag_without: Run, smollm2_pulled: Path) -> None:
+def test_doctor_says_it_once_and_how_to_install_it(fbrag_without: Run, smollm2: Path) -> None:
     env = {"FBRAG_SMALL": "smollm2-135m", "FBRAG_LARGE": "smollm2-135m"}
     done = fbrag_without("doctor", "--offline", "--json", env=env)
     checks = {each["name"]: each for each in json.loads(done.stdout)["checks"]}

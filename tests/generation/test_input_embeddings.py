@@ -33,9 +33,9 @@ DRAWN = Sampling(16, seed=3)
 
 
 @pytest.fixture(params=["smollm2-135m", "qwen2.5-coder-0.5b"], scope="module")
-def one(request: pytest.FixtureRequest, smollm2_pulled: Path) -> Iterator[LlamaGenerator]:
+def one(request: pytest.FixtureRequest, smollm2: Path) -> Iterator[LlamaGenerator]:
     """A model with tied weights in 8 bits, and one with a table in 5 bits, if its file is there."""
-    path = smollm2_pulled if request.param == "smollm2-135m" else locate(request.param, models_dir(), load_catalog())
+    path = smollm2 if request.param == "smollm2-135m" else locate(request.param, models_dir(), load_catalog())
     if path is None:
         pytest.skip(f"no file of {request.param}")
     with LlamaGenerator(path) as loaded:
@@ -225,8 +225,8 @@ def blend(p: float) -> Blend:
 
 
 @pytest.mark.parametrize(("p", "word"), [(0, " irrelevant"), (1, " relevant")])
-def test_a_blend_of_one_word_alone_is_read_as_the_word(smollm2_pulled: Path, p: float, word: str) -> None:
-    with LlamaGenerator(smollm2_pulled, Loading(threads=1)) as one:
+def test_a_blend_of_one_word_alone_is_read_as_the_word(smollm2: Path, p: float, word: str) -> None:
+    with LlamaGenerator(smollm2, Loading(threads=1)) as one:
         assert len(one._weights.tokens_of(word)) == 1
         read, said = (logits(one, one._need(marked(mark), 1, 1)) for mark in (blend(p), word))
         between = logits(one, one._need(marked(blend(0.5)), 1, 1))

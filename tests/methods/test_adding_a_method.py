@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import INQUIRY, ROOT, SMOLLM2
+from tests.conftest import INQUIRY, ROOT
 
 ONE_FILE = '''
 from __future__ import annotations
@@ -71,7 +71,7 @@ def run(tmp_path: Path, clean_environment: dict[str, str]):  # type: ignore[no-u
 
 def test_a_new_method_is_asked_explained_and_compared(run, smollm2: Path, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     chosen = ["--method", "neighbours", "--select", "1", "--set", "before=1"]
-    models = ["-m", str(SMOLLM2), "--allow-unsupported", "--max-tokens", "4"]
+    models = ["-m", "smollm2-135m", "--allow-unsupported", "--max-tokens", "4"]
     answer = json.loads(run("ask", INQUIRY, QUESTION, *chosen, *models, "--json"))
     assert (answer["method"]["name"], answer["method"]["before"], answer["method"]["after"]) == ("neighbours", 1, 1)
     assert "samples" not in answer["method"]

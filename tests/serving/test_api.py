@@ -168,7 +168,7 @@ def test_a_folder_of_the_door_can_be_named(tiny: Path, folder: Path) -> None:
         assert found["sources"][0]["document"].endswith("lamp.txt")
 
 
-def test_a_model_that_is_installed_can_be_chosen(served: Live, smollm2_pulled: Path) -> None:
+def test_a_model_that_is_installed_can_be_chosen(served: Live, smollm2: Path) -> None:
     models = {"large": "smollm2-135m", "small": None}
     found = served.ask("Who made the lamp?", models=models, preset="fast", settings={"select": 1, "max_tokens": 3})
     assert found["models"]["large"]["name"] == "smollm2-135m"

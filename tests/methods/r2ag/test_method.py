@@ -22,7 +22,7 @@ from fbrag_cli.render.as_json import explanation
 from fbrag_cli.render.explain_text import table
 from fbrag_cli.retrieval.bm25 import BM25
 from fbrag_cli.trace import Trace
-from tests.conftest import SMOLLM2, Run
+from tests.conftest import Run
 from tests.methods.scripted import Scripted, retrieved, tools
 
 FILLER = "grey water lay flat under low cloud all that watch"
@@ -190,7 +190,7 @@ def test_without_a_folder_the_part_in_the_package_says_which_chunks_are_relevant
 
 def test_ask_answers_at_once(tmp_path: Path, fbrag: Run, smollm2: Path) -> None:
     (tmp_path / "log.txt").write_text("\n\n".join(CHUNKS))
-    asked = ("log.txt", QUESTION, "-m", str(SMOLLM2), "--method", "r2ag", "--chunk-words", "10", "--select", "2", "--json")
+    asked = ("log.txt", QUESTION, "-m", "smollm2-135m", "--method", "r2ag", "--chunk-words", "10", "--select", "2", "--json")
     done = fbrag("ask", *asked, "--max-tokens", "8")
     assert done.returncode in (0, 1), done.stderr
     record = json.loads(done.stdout)["retrieval_information"]

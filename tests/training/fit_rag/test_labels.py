@@ -108,7 +108,7 @@ def test_replies_at_once_are_those_of_one_by_one(tmp_path: Path, fbrag: Run) -> 
     assert made["1"] == made["4"]
 
 
-def test_a_run_that_was_stopped_goes_on(tmp_path: Path, fbrag: Run, smollm2_pulled: Path) -> None:
+def test_a_run_that_was_stopped_goes_on(tmp_path: Path, fbrag: Run, smollm2: Path) -> None:
     rows_file(tmp_path, 3)
     command = ("train", "fit-rag", "ships.jsonl", "-m", "smollm2-135m", "-o", "made", "--no-cache", "--stage", "labels")
     done = fbrag(*command)
@@ -135,7 +135,7 @@ def test_a_run_that_was_stopped_goes_on(tmp_path: Path, fbrag: Run, smollm2_pull
     assert "labels.jsonl is not a file of such rows" in other.stderr
 
 
-def test_labels_stay_when_a_data_file_is_added_or_left_out(tmp_path: Path, fbrag: Run, smollm2_pulled: Path) -> None:
+def test_labels_stay_when_a_data_file_is_added_or_left_out(tmp_path: Path, fbrag: Run, smollm2: Path) -> None:
     ships, boats = rows_file(tmp_path, 2), tmp_path / "boats.jsonl"
     boats.write_text(ships.read_text().replace('"ships"', '"boats"'))
 

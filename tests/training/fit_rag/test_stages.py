@@ -51,7 +51,7 @@ def command(pytestconfig: pytest.Config) -> tuple[object, ...]:
 
 
 @pytest.fixture
-def made(tmp_path: Path, fbrag: Run, smollm2_pulled: Path, command: tuple[object, ...]) -> Path:
+def made(tmp_path: Path, fbrag: Run, smollm2: Path, command: tuple[object, ...]) -> Path:
     needs("peft")
     rows_files(tmp_path)
     done = fbrag(*command)
@@ -112,7 +112,7 @@ def test_a_folder_is_made_and_answers_from_windows(made: Path, tmp_path: Path, f
 @pytest.mark.parametrize(
     ("stage", "told"), [("scorer", "no labels in"), ("detector", "no scorer in"), ("recognizer", "no labels in")]
 )
-def test_a_stage_names_what_it_lacks(tmp_path: Path, fbrag: Run, smollm2_pulled: Path, stage: str, told: str) -> None:
+def test_a_stage_names_what_it_lacks(tmp_path: Path, fbrag: Run, smollm2: Path, stage: str, told: str) -> None:
     needs("peft")
     rows_files(tmp_path)
     done = fbrag("train", "fit-rag", *DATA, "-m", "smollm2-135m", "-o", "made", "--stage", stage)
@@ -121,12 +121,12 @@ def test_a_stage_names_what_it_lacks(tmp_path: Path, fbrag: Run, smollm2_pulled:
     assert "--stage" in done.stderr
 
 
-def test_labels_name_the_content_of_a_model_file(tmp_path: Path, fbrag: Run, smollm2_pulled: Path) -> None:
+def test_labels_name_the_content_of_a_model_file(tmp_path: Path, fbrag: Run, smollm2: Path) -> None:
     rows_files(tmp_path)
     own = tmp_path / "my models" / "own.gguf"
     own.parent.mkdir()
-    own.symlink_to(smollm2_pulled)
+    own.symlink_to(smollm2)
     done = fbrag("train", "fit-rag", DATA[0], "-m", own, "-o", "made", "--stage", "labels", "--limit", "1")
     assert done.returncode == 0, done.stderr
     head = json.loads((tmp_path / "made" / "labels.jsonl").read_text("utf-8").splitlines()[0])
-    assert head["model"] == f"{own} {sha256_of(smollm2_pulled)}"
+    assert head["model"] == f"{own} {sha256_of(smollm2)}"

@@ -22,13 +22,13 @@ def turns(rows: np.ndarray) -> tuple[Message, ...]:
     return asked, Message("assistant", "The capital of France is")
 
 
-def test_torch_and_llama_cpp_read_the_same(smollm2_pulled: Path, tmp_path: Path) -> None:
+def test_torch_and_llama_cpp_read_the_same(smollm2: Path, tmp_path: Path) -> None:
     torch = needs("torch")
     from fbrag_cli.training.r2ag.frozen_model import Example, FrozenModel
 
     random = np.random.default_rng(0)
     rows = (0.117 * random.normal(size=(3, WIDTH))).astype(np.float32)
-    model = FrozenModel(smollm2_pulled, lora=True)
+    model = FrozenModel(smollm2, lora=True)
 
     def expected(tokens: list[int], generator: LlamaGenerator) -> list[float]:
         """The probability that the reply begins with each of the words, by torch."""
@@ -39,7 +39,7 @@ def test_torch_and_llama_cpp_read_the_same(smollm2_pulled: Path, tmp_path: Path)
         return [float(sum(found[t] for t in {generator.tokenize_reply(s)[0] for s in each})) for each in spellings]
 
     # 1. Foreign rows among a prompt's tokens.
-    with LlamaGenerator(smollm2_pulled) as generator:
+    with LlamaGenerator(smollm2) as generator:
         plain = generator.choice_probabilities(turns(rows), WORDS)
         assert plain[0] > 0.2
         tokens = generator.tokenize(turns(rows))
@@ -51,7 +51,7 @@ def test_torch_and_llama_cpp_read_the_same(smollm2_pulled: Path, tmp_path: Path)
             if "lora_B" in name:
                 each.copy_(torch.from_numpy(0.3 * random.normal(size=tuple(each.shape))))
     path = model.write_lora(tmp_path / "lora.gguf")
-    with LlamaGenerator(smollm2_pulled) as generator:
+    with LlamaGenerator(smollm2) as generator:
         generator.add_adapter(path)
         tuned = generator.choice_probabilities(turns(rows), WORDS)
         assert np.abs(np.subtract(tuned, plain)).sum() > 0.1

@@ -214,7 +214,7 @@ def command(*more: str) -> list[str]:
     return [*fixed, "--epochs", "1", *more]
 
 
-def test_from_rows_to_an_answer(tmp_path: Path, fbrag: Run, smollm2_pulled: Path) -> None:
+def test_from_rows_to_an_answer(tmp_path: Path, fbrag: Run, smollm2: Path) -> None:
     needs("torch")
     rows_file(tmp_path, 10)
     done = fbrag(*command("--lora", "--without", "neighbour"))
@@ -275,7 +275,7 @@ def test_relevance_is_trained_without_a_model_and_marks_the_prompt_of_every_mode
     ],
 )
 def test_what_cannot_be_trained_is_said_before_any_work(
-    tmp_path: Path, fbrag: Run, smollm2_pulled: Path, more: tuple[str, ...], told: str, code: int
+    tmp_path: Path, fbrag: Run, smollm2: Path, more: tuple[str, ...], told: str, code: int
 ) -> None:
     needs("peft")
     rows_file(tmp_path, 10)
