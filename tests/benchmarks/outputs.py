@@ -56,13 +56,20 @@ TIMES = (
     (r'("(?:[a-z_]*seconds|tokens_per_second|loaded|created)": ?)[\d.e-]+', r"\1T"),
     (r"\b\d+(?:\.\d+)? ?(?:s|ms|min|tokens/s|tok/s|t/s)\b", "T"),
     (r"\b\d+ min T\b", "T"),
+    (r"\b[\d.]+ seconds\b", "T seconds"),
+    (r'<td>[\d.]+</td>(<td class="bar"><svg[^>]*><rect width=)"[\d.]+%"', r"<td>T</td>\1T"),  # of the page
+    (r",\d+\.\d{1,3},$", ",T,"),  # of batch
 )
 
 
 def plain(text: str, folder: str) -> str:
     text = text.replace(folder, "FOLDER").replace(str(SHARED), "SHARED").replace(str(HERE.parent), "TESTS")
+    return timeless(text)
+
+
+def timeless(text: str) -> str:
     for pattern, instead in TIMES:
-        text = re.sub(pattern, instead, text)
+        text = re.sub(pattern, instead, text, flags=re.MULTILINE)
     return text
 
 
@@ -100,7 +107,11 @@ def compare(options: argparse.Namespace) -> None:
     for key in keys:
         was, now = before.get(key, {}), after.get(key, {})
         lines = [
-            [f"{part}: {line}" for part in ("rc", "stdout", "stderr", "file") for line in str(row.get(part)).splitlines()]
+            [
+                f"{part}: {line}"
+                for part in ("rc", "stdout", "stderr", "file")
+                for line in timeless(str(row.get(part))).splitlines()
+            ]
             for row in (was, now)
         ]
         if found := list(difflib.unified_diff(*lines, "before", "after", lineterm="", n=0)):
