@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import sys
-from contextlib import suppress
 from typing import Any, NoReturn
 
 from typer.completion import get_completion_inspect_parameters, install_callback
@@ -27,13 +26,14 @@ def complete(command: Any) -> NoReturn:
     """
     get_completion_inspect_parameters()  # registers the shells
     sys.modules["rich"] = None  # type: ignore[assignment]  # Typer would load it, at each Tab, to strip markup from the help
-    with suppress(Exception):
-        try:
-            command.main([], "fbrag")
-        except SystemExit as end:
-            if not end.code:
-                raise
-    sys.exit(ExitCode.INTERNAL)
+    failed: object = True
+    try:
+        command.main([], "fbrag")
+    except SystemExit as end:  # how Typer ends; with 1 if it cannot parse the instruction
+        failed = end.code
+    except Exception:
+        pass
+    sys.exit(ExitCode.INTERNAL if failed else ExitCode.DONE)
 
 
 def install_script(ctx: Any, parameter: Any, shell: str | None) -> None:

@@ -85,9 +85,10 @@ def run(arguments: list[str], cancellation: Cancellation) -> int:
     except typer.TyperException as error:  # Typer's usage errors
         from fbrag_cli.cli.usage import usage_error
 
-        return _failed(usage_error(error, read(Commands(), arguments)), options, arguments)
+        line = read(Commands(), arguments)
+        return _failed(usage_error(error, line), options, line)
     except FbragError as error:
-        return _failed(error, options, arguments)
+        return _failed(error, options, read(Commands(), arguments))
     except BrokenPipeError:  # the reader of stdout has gone
         return ExitCode.DONE
     except (KeyboardInterrupt, typer.Abort):
@@ -99,8 +100,9 @@ def run(arguments: list[str], cancellation: Cancellation) -> int:
     except BaseException as error:  # includes panics of Rust libraries
         if isinstance(error.__cause__, (KeyboardInterrupt, Terminated)):  # Python wraps errors raised in __set_name__
             return getattr(error.__cause__, "exit_code", ExitCode.INTERRUPTED)
-        lack = lacking(error)
-        return _failed(lack, options, arguments) if lack else _internal(error, (options or GlobalOptions()).console())
+        if lack := lacking(error):
+            return _failed(lack, options, read(Commands(), arguments))
+        return _internal(error, (options or GlobalOptions()).console())
 
 
 _MODULES = {"ui": "serve", "skill": "mcp"}  # the modules of commands that have none of their own
@@ -172,9 +174,9 @@ class RootOptions(GlobalOptions):
     )
 
 
-def _failed(error: FbragError, options: GlobalOptions | None, arguments: list[str]) -> int:
-    """Report an error, and return its exit code. options: None if the command line could not be parsed."""
-    line = read(Commands(), arguments)
+def _failed(error: FbragError, options: GlobalOptions | None, line: Any) -> int:
+    """Report an error, and return its exit code. options: None if the command line could not be parsed. line: the context of the
+    command, as far as it could be read."""
     (options or GlobalOptions(flags_of(line))).console().error(error)
     if in_json(line):
         print_after_error(dumps(error.as_json()))

@@ -281,13 +281,9 @@ class Models:
         """Load a model of this machine, even if it is already loaded. The caller closes it. listener: can stop the loading."""
         from fbrag_cli.generation.llama.generator import LlamaGenerator
 
-        file, settings, cancellation = (
-            self.file(name, listener),
-            self.settings,
-            (listener or self.listener).cancellation,
-        )
-        how = loading(settings, role, cancellation, verbose=self._verbose)
-        return LlamaGenerator(file.path, replace(how, name=file.name, sha256=file.sha256), max_context=settings.ctx)
+        file, cancellation = self.file(name, listener), (listener or self.listener).cancellation
+        how = loading(self.settings, role, cancellation, verbose=self._verbose)
+        return LlamaGenerator(file.path, replace(how, name=file.name, sha256=file.sha256), max_context=self.settings.ctx)
 
     def part(self, folder: str, load: Callable[[Path, Callable[[Path], Scorer]], Part], lease: Lease | None = None) -> Part:
         """Return the trained component that `load` makes of a folder. Raises the errors of `load`.
