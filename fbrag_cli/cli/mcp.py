@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from importlib.resources import files
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fbrag_cli.cli.command import command
 from fbrag_cli.cli.console import Console
 from fbrag_cli.cli.option import option
 from fbrag_cli.cli.options import Options
-from fbrag_cli.errors import ExitCode
+from fbrag_cli.errors import ExitCode, FbragError
 from fbrag_cli.installation import load
 from fbrag_cli.session.settings import CacheSettings, ModelSettings
+from fbrag_cli.text.printable import one_line
 
 if TYPE_CHECKING:
     from fbrag_cli.serving.desk import Desk
@@ -23,16 +26,15 @@ if TYPE_CHECKING:
 class McpOptions(Options):
     group = "Document"
 
-    allow: list[str] = option(
-        (), "a folder whose files may be read; may be given several times (the working folder)", metavar="DIR"
-    )
+    allow: list[str] = option((), "a folder whose files may be read (repeatable; default: the working folder)", metavar="DIR")
 
 
 @command(McpOptions, ModelSettings, CacheSettings)
 def mcp(console: Console, options: McpOptions, models: ModelSettings, cache: CacheSettings) -> int:
     """Run an MCP server for AI agents, on stdin and stdout.
 
-    Your agent starts this command, and stops it by closing its input.
+    Your agent starts this command, and stops it by closing its input. Hidden and git-ignored files of the folders are not read,
+    unless --allow names their folder. In / and in your home, --allow is required.
 
     \b
     Examples:
@@ -41,6 +43,9 @@ def mcp(console: Console, options: McpOptions, models: ModelSettings, cache: Cac
     """
     from fbrag_cli.serving.door import Door
 
+    if not options.allow and Path.cwd() in (home := Path(os.path.expanduser("~")).resolve(), *home.parents):
+        what = f"fbrag mcp would read the working folder, which is all of {one_line(str(Path.cwd()))}"
+        raise FbragError("usage", what, "name the folders that may be read: --allow FOLDER")
     door = Door.to(options.allow or ["."])
 
     @contextmanager

@@ -108,6 +108,27 @@ def own_rules(folder: str, names: set[str], inherited: tuple[Rules, ...] | None,
     return rules
 
 
+def left_out(folder: Path, path: Path) -> str:
+    """Return why a walk of `folder` leaves out the entry at `path` below it: "hidden" or "git-ignored"; "" if it takes it."""
+    real = os.path.join(folder, "")
+    rules = rules_above(real, [])
+    for name in path.relative_to(folder).parts:
+        if name.startswith("."):
+            return "hidden"
+        rules = own_rules(real, {each for each in (".git", ".gitignore") if os.path.lexists(real + each)}, rules, [])
+        if is_ignored(rules, name, os.path.isdir(real + name)):
+            return "git-ignored"
+        rules = rules and tuple(each.below(name) for each in rules)
+        real = os.path.join(real, name, "")
+    return ""
+
+
+def is_ignored(rules: tuple[Rules, ...] | None, name: str, is_folder: bool) -> bool:
+    """Return whether the rules of a folder leave out an entry of it. The last rules that match decide."""
+    verdicts = (patterns.match(relative + name, is_folder) for patterns, relative in reversed(rules or ()))
+    return next((verdict for verdict in verdicts if verdict is not None), False)
+
+
 def _read(path: str, warnings: list[str]) -> list[Rules]:
     """Return the patterns in a file; none, as for git, if it is a link or no regular file."""
     try:

@@ -23,7 +23,7 @@ from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.documents.formats import KNOWN_SUFFIXES
 from fbrag_cli.documents.source import Signature, stat_file
 from fbrag_cli.errors import FbragError
-from fbrag_cli.indexing.ignore import Patterns, Rules, os_reason, own_rules, parse, rules_above
+from fbrag_cli.indexing.ignore import Patterns, Rules, is_ignored, os_reason, own_rules, parse, rules_above
 from fbrag_cli.storage.files import on_disk, open_regular
 from fbrag_cli.text.printable import cut_middle, one_line, plural
 
@@ -271,10 +271,9 @@ class _Walk:
         if self.exclude and self.exclude.match(folder.relative + normalize("NFC", name), is_folder):
             self.skipped["excluded"] += 1
             return True
-        for patterns, relative in reversed(folder.rules or ()):
-            if (verdict := patterns.match(relative + name, is_folder)) is not None:
-                self.skipped["git-ignored"] += verdict
-                return verdict
+        if is_ignored(folder.rules, name, is_folder):
+            self.skipped["git-ignored"] += 1
+            return True
         return False
 
     def _consider(self, folder: _Folder, name: str, real: str, status: os.stat_result) -> None:

@@ -1,4 +1,4 @@
-"""Which files a client may name: those below the folders that the user allows."""
+"""Which files a client may name: those below the folders that the user allows, as far as a walk of the folder reads them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from itertools import islice
 from pathlib import Path
 
 from fbrag_cli.errors import FbragError
+from fbrag_cli.indexing.ignore import left_out
 from fbrag_cli.storage.files import listed, on_disk
 from fbrag_cli.text.printable import one_line, plural
 
@@ -39,10 +40,10 @@ class Door:
         return cls(tuple(Path(each).resolve() for each in folders))
 
     def paths(self, named: Sequence[str]) -> list[str]:
-        """Return the paths of files and folders, relative if they lie in the working folder.
+        """Return the paths of files and folders. Those named by a relative path are relative if they lie in the working folder.
 
-        Raises FbragError `usage` for one that is outside of the roots, also by a link, for none and for more than 1,000;
-        `doc_not_found` for one that does not exist.
+        Raises FbragError `usage` for one that is outside of the roots, also by a link, for one that is hidden or git-ignored
+        below them, for none and for more than 1,000; `doc_not_found` for one that does not exist.
         """
         if not 0 < len(named) <= MOST_PATHS:
             raise FbragError("usage", f"paths: {plural(len(named), 'path')}", f"name 1 to {MOST_PATHS:,} files or folders")
@@ -54,6 +55,7 @@ class Door:
         Raises as `paths`, and FbragError `usage` for one that several roots have.
         """
         shown, allowed = one_line(named, 200), ", ".join(one_line(str(root)) for root in self.roots)
+        shown_as = str if os.path.isabs(named) else _shown
         try:
             here, *below = [Path(on_disk(os.path.join(each, named))).resolve() for each in self._bases]
         except (OSError, ValueError, RuntimeError):  # a null byte, a circle of links
@@ -64,14 +66,19 @@ class Door:
             raise FbragError("usage", what, "name a path in it; the user can start fbrag with another --allow FOLDER")
         existing = [each for each in inside if os.path.exists(each)]  # Path.exists raises OSError for a name that is too long
         if not existing:
-            near_by = {each.name: each.path for one in inside for each in islice(listed(one.parent), _MOST_COMPARED)}
-            near = [one_line(_shown(Path(near_by[name]))) for name in get_close_matches(inside[-1].name, near_by, _MOST_NAMED, 0)]
+            beside = (each for one in inside for each in islice(listed(one.parent), _MOST_COMPARED))
+            near_by = {each.name: shown_as(Path(each.path)) for each in beside if not each.name.startswith(".")}
+            near = [one_line(near_by[name]) for name in get_close_matches(inside[-1].name, near_by, _MOST_NAMED, 0)]
             hint = f"there are {', '.join(near)}" if near else f"name a file or a folder in {allowed}"
             raise FbragError("doc_not_found", f"there is no {shown} in {allowed}", hint, document=named)
         if existing[0] != here and len(existing) > 1:
             several = ", ".join(one_line(str(each)) for each in existing)
             raise FbragError("usage", f"{shown} is in several folders", f"name one of {several}")
-        return _shown(existing[0])
+        reasons = [left_out(root, existing[0]) for root in self.roots if root in (existing[0], *existing[0].parents)]
+        if all(reasons):
+            hint = "name another file; the user can allow its folder by name, with --allow FOLDER"
+            raise FbragError("usage", f"{shown} is {reasons[0]}: such a file is not read", hint)
+        return shown_as(existing[0])
 
 
 def _shown(path: Path) -> str:

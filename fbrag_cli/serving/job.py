@@ -52,6 +52,8 @@ class Headline:
             self.text = f"{label}: {100 * event.done / event.total:.0f}% read"
         elif event.kind == "written" and event.total:
             self.text = f"{label}: {event.done:.0f} tokens written"
+        elif event.kind == "keyword_matches":  # the documents are read, and no model has begun
+            self.text = Headline.text
 
 
 @dataclass(frozen=True, slots=True)

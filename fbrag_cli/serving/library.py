@@ -127,10 +127,11 @@ class Library:
         document = self.read([entry], listener).corpus.documents[0]
         lines, size = line_index(document), document.n_chars
         unit, least, greatest = ("char", 0, size) if "start_char" in place or "end_char" in place else ("line", 1, len(lines))
-        first, last = place.get(f"start_{unit}", least), min(place.get(f"end_{unit}", greatest), greatest)
-        if not least <= first <= last:
-            what = f"{unit}s {first} to {last}: {one_line(document.name)} has {greatest}, counted from {least}"
-            raise FbragError("usage", what, "name a place that it has")
+        first, last = place.get(f"start_{unit}", least), place.get(f"end_{unit}", greatest)
+        if not least <= first <= min(last, greatest):
+            fault = "the last comes before the first" if first > last else f"{one_line(document.name)} has {greatest}"
+            raise FbragError("usage", f"{unit}s {first} to {last}: {fault}", f"name {unit}s from {least} to {greatest}")
+        last = min(last, greatest)
         start, end = (first, last) if unit == "char" else (lines.span(first)[0], lines.span(last)[1])
         cut = min(end, start + most)
         at = min(start, size - 1)  # a place without text is at a character, too

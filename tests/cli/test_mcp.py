@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 from tests.conftest import ROOT, Run
@@ -25,3 +27,16 @@ def test_a_folder_that_is_not_there_is_named(fbrag: Run) -> None:
 def test_without_a_client_it_ends(fbrag: Run) -> None:
     run = fbrag("mcp")
     assert (run.returncode, run.stdout) == (0, "")
+
+
+def test_a_home_and_what_holds_it_are_read_only_by_name(clean_environment: dict[str, str], tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    (home / "papers").mkdir(parents=True)
+    environment = clean_environment | {"HOME": str(home), "USERPROFILE": str(home), "PYTHONPATH": str(ROOT)}
+    allowed = ["--allow", str(home)]
+    for folder, options, code in ((home, [], 2), (tmp_path, [], 2), ("/", [], 2), (home / "papers", [], 0), (home, allowed, 0)):
+        command = [sys.executable, "-m", "fbrag_cli", "mcp", *options]
+        run = subprocess.run(
+            command, env=environment, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+        )
+        assert (run.returncode, "--allow FOLDER" in run.stderr) == (code, code == 2)

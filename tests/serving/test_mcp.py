@@ -91,18 +91,28 @@ def asked(**more: Any) -> dict[str, Any]:
 def test_each_tool_says_what_it_takes_and_refuses_what_it_does_not(served: Callable[..., None]) -> None:
     async def test(client: Client) -> None:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
-        assert [*tools] == ["find_passages", "ask_document", "ask_result", "explain_selection", "read_passage"]
+        names = ["list_documents", "find_passages", "ask_document", "ask_result", "explain_selection", "read_passage"]
+        assert [*tools] == names
         for tool in tools.values():
             assert tool.description
             assert "\n" not in tool.description
             assert tool.annotations.read_only_hint
+            assert tool.input_schema["additionalProperties"] is False
             for schema in (tool.input_schema, tool.output_schema):
                 assert [name for name, about in fields(schema) if not about.get("description")] == []
         assert tools["find_passages"].input_schema["properties"]["top_k"]["maximum"] == 50
         for wrong in ({"top_k": 0}, {"top_k": "five"}, {"paths": []}, {"paths": "[1]"}, {"question": ""}):
             found = await client.call_tool("find_passages", asked() | wrong)
             assert found.is_error, wrong
-            assert next(iter(wrong)) in found.content[0].text
+            assert next(iter(wrong)) in fault_of(found)
+        misspelled = await client.call_tool("find_passages", {"path": PLACE, "question": QUESTION})
+        assert fault_of(misspelled) == "path: there is no such key"
+        assert misspelled.structured_content["error"]["hint"] == "did you mean paths?"
+        for more in ({"preset": "slow"}, {"more": 10}, {"model": "gpt-4"}):
+            assert fault_of(await client.call_tool("ask_document", asked(**more))).startswith(next(iter(more)))
+        unknown = await client.call_tool("ask", {})
+        assert fault_of(unknown) == "there is no tool ask"
+        assert unknown.structured_content["error"]["hint"].startswith("did you mean ask_")
         for tool in ("find_passages", "ask_document", "explain_selection"):
             for question, fault in (("x" * 100_000, "more than 10,000 characters"), ("?!", "no letter"), ("Who\0?", "NUL")):
                 found = await client.call_tool(tool, asked(question=question))
@@ -113,8 +123,93 @@ def test_each_tool_says_what_it_takes_and_refuses_what_it_does_not(served: Calla
         assert not whole.is_error  # JSON has no other whole numbers
         folder = await client.call_tool("read_passage", {"path": ".", "start_line": 1, "end_line": 2})
         assert "is a folder" in folder.content[0].text
+        for first, last, fault in ((50, 10, "the last comes before the first"), (5000, 6000, "inquiry.txt has 1079")):
+            lines = await client.call_tool("read_passage", {"path": PLACE, "start_line": first, "end_line": last})
+            assert fault_of(lines) == f"lines {first} to {last}: {fault}"
 
     served(test)
+
+
+def fault_of(result: Any) -> str:
+    """What an error of a tool says, which is `fbrag.error/1`."""
+    assert result.is_error
+    assert json.loads(result.content[0].text) == result.structured_content
+    assert result.structured_content["schema"] == "fbrag.error/1"
+    return str(result.structured_content["error"]["message"])
+
+
+def test_the_documents_that_may_be_read_are_listed(served: Callable[..., None], folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "more" / "sub").mkdir(parents=True)
+    names = [f"sub/{i}.txt" for i in range(40)]
+    for name in (*names, ".hidden.txt", "picture.png"):
+        (tmp_path / "more" / name).write_text("The lamp was made in Brackness.\n")
+
+    async def test(client: Client) -> None:
+        assert str(folder) in client.instructions
+        assert str(tmp_path / "more") in client.instructions
+        listed: list[str] = []
+        offset: int | None = 0
+        while offset is not None:
+            found = (await client.call_tool("list_documents", {"offset": offset, "max_chars": 2000})).structured_content
+            assert (len(json.dumps(found)) <= 2000, found["found"]) == (True, 41)
+            listed += [each["document"] for each in found["documents"]]
+            offset = found["next_offset"]
+        assert listed == [str(folder / PLACE), *(str(tmp_path / "more" / name) for name in names)]
+        some = (await client.call_tool("list_documents", {"paths": ["."]})).structured_content
+        assert some["documents"] == [{"document": str(folder / PLACE), "bytes": INQUIRY.stat().st_size}]
+
+    served(test, "--allow", str(folder), "--allow", str(tmp_path / "more"))
+
+
+def test_the_passages_that_did_not_fit_are_found_by_their_offset(served: Callable[..., None]) -> None:
+    async def test(client: Client) -> None:
+        async def found(**about: Any) -> Any:
+            return (await client.call_tool("find_passages", asked(**about))).structured_content
+
+        whole = [each["chunk"] for each in (await found(top_k=9, max_chars=100_000))["passages"]]
+        several: list[int] = []
+        offset: int | None = 0
+        while offset is not None and len(several) < len(whole):
+            part = await found(top_k=4, offset=offset, max_chars=2500)
+            several += [each["chunk"] for each in part["passages"]]
+            offset = part["next_offset"]
+        assert several[: len(whole)] == whole
+        assert (await found(offset=1000))["passages"] == []
+
+    served(test)
+
+
+def test_presets_and_more_change_what_is_read(served: Callable[..., None], tiny: list[str]) -> None:
+    async def test(client: Client) -> None:
+        n_read = {}
+        for preset, more in (("fast", 0), ("default", 0), ("default", 1), ("thorough", 0)):
+            found = await client.call_tool("ask_document", asked(preset=preset, more=more, wait_s=100, max_chars=100_000))
+            n_read[preset, more] = len({each["chunk"] for each in found.structured_content["sources"]})
+        assert max(n_read["fast", 0], n_read["default", 0]) < min(n_read["thorough", 0], n_read["default", 1])
+
+    served(test, *tiny)
+
+
+def test_a_job_that_waits_for_another_says_so(served: Callable[..., None]) -> None:
+    free = threading.Event()
+
+    def waiting(handler: Handler, body: dict[str, Any]) -> None:
+        free.wait(PATIENCE)
+        stream("The Ironhythe works.")(handler, body)
+
+    async def test(client: Client) -> None:
+        await client.call_tool("ask_document", asked(wait_s=0))
+        stage, second = "", ""
+        while stage != "waiting":  # once it has read its documents
+            record = (await client.call_tool("ask_document", asked(question="Who made the lamp?", wait_s=0.1))).structured_content
+            stage, second = record["stage"], record["job"]
+        free.set()
+        done = await client.call_tool("ask_result", {"job": second, "wait_s": PATIENCE})
+        assert done.structured_content["status"] in ("answered", "not_found")
+
+    with Loopback() as models:
+        models.default = waiting
+        served(test, "--small", models.address, "--large", models.address)
 
 
 def test_struck_out_text_is_read_on_demand(served: Callable[..., None], folder: Path) -> None:
@@ -137,6 +232,7 @@ def test_results_are_as_their_schemas_say(served: Callable[..., None], tiny: lis
         begun = await client.call_tool("ask_document", asked(wait_s=0))
         job = begun.structured_content["job"]
         for name, arguments in (
+            ("list_documents", {}),
             ("find_passages", asked()),
             ("ask_result", {"job": job, "wait_s": 100}),
             ("ask_document", asked(wait_s=100)),

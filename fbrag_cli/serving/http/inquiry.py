@@ -9,7 +9,8 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from fbrag_cli.methods.registry import PLAIN, PRESETS, all_settings, choose_method, reading_twice
 from fbrag_cli.query import LONGEST_QUESTION, ModelNames
-from fbrag_cli.serving.http.body import WHOLE, FieldError, Text
+from fbrag_cli.serving.fields import FieldError
+from fbrag_cli.serving.http.body import WHOLE, Text
 from fbrag_cli.text.printable import one_line
 from fbrag_cli.text.suggest import suggestion
 

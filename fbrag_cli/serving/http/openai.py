@@ -25,7 +25,8 @@ from fbrag_cli.query import LONGEST_QUESTION
 from fbrag_cli.render.answer import answer_of
 from fbrag_cli.render.markdown import answer_in, chat_message
 from fbrag_cli.serving.failure import HttpError, as_json, known, respond, status_of
-from fbrag_cli.serving.http.body import WHOLE, FieldError, Text, read
+from fbrag_cli.serving.fields import FieldError
+from fbrag_cli.serving.http.body import WHOLE, Text, read
 from fbrag_cli.serving.http.stream import EventStream, finished
 from fbrag_cli.serving.job import END
 from fbrag_cli.text.printable import dumps, one_line

@@ -25,7 +25,8 @@ from fbrag_cli.methods.registry import PLAIN, PRESETS, choose_method
 from fbrag_cli.progress import LABELS, Listener
 from fbrag_cli.render import live_page
 from fbrag_cli.serving.failure import HttpError, known
-from fbrag_cli.serving.http.body import FieldError, read
+from fbrag_cli.serving.fields import FieldError
+from fbrag_cli.serving.http.body import read
 from fbrag_cli.serving.http.inquiry import Inquiry, usable_models
 from fbrag_cli.serving.http.page_events import PageEvents
 from fbrag_cli.serving.http.stream import EventStream

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any, NotRequired, Required  # as py
 from pydantic import Field
 from typing_extensions import TypedDict
 
+from fbrag_cli.progress import Event
 from fbrag_cli.text.printable import one_line, printable
 
 if TYPE_CHECKING:
+    from fbrag_cli.progress import Listener
     from fbrag_cli.serving.job import Job
     from fbrag_cli.trace import Trace
 
@@ -73,8 +75,24 @@ Terms = Annotated[list[str], Field(description="words of the question that no pa
 Warnings = Annotated[list[str], Field(description="what could not be read, or only in part")]
 
 
+Next = Annotated[int | None, Field(description="offset that returns those that follow; null if there are no more")]
+
+
+class Listed(TypedDict):
+    document: Annotated[str, Field(description="path of the file")]
+    bytes: Annotated[int, Field(description="its size")]
+
+
+class Documents(TypedDict):
+    documents: Annotated[list[Listed], Field(description="files that can be read, folder by folder")]
+    found: Annotated[int, Field(description="number of all files")]
+    next_offset: Next
+    warnings: Warnings
+
+
 class Found(TypedDict):
     passages: Annotated[list[Source], Field(description="best first; empty if no passage has a word of the question")]
+    next_offset: Next
     missing_terms: Terms
     warnings: Warnings
 
@@ -110,11 +128,33 @@ class OfJob(Answered, Explained):
     """The result of a job of either kind."""
 
 
-def found(trace: Trace) -> dict[str, Any]:
-    """Return the passages of a search that hold a word of the question, best first."""
+def documents(paths: list[str], offset: int, most: int, listener: Listener) -> Any:
+    """Return the files of folders, without the first `offset` ones. most: as of `bounded`."""
+    from fbrag_cli.indexing.walk import find_files
+
+    listener.progress(Event("read", "start"))
+    found = find_files(paths, cancellation=listener.cancellation)
+    listed = [{"document": each.path, "bytes": each.signature.size} for each in found.files]
+    warnings = [*islice(found.warnings, _ROWS)]
+    return _page("documents", listed, offset, len(listed), most, {"found": len(listed), "warnings": warnings})
+
+
+def found(trace: Trace, offset: int, n: int, most: int) -> Any:
+    """Return up to `n` passages of a search that hold a word of the question, best first, without the first `offset` ones.
+
+    most: as of `bounded`.
+    """
     scores = trace.scores.combined  # below 0 for a word that most chunks hold, and 0 for one that half of them hold
     passages = [each for each in _sources(trace) if scores[each["chunk"] - 1] or _holds_a_word(trace, each["chunk"] - 1)]
-    return {"passages": passages, "missing_terms": list(trace.missing_terms), "warnings": _warnings(trace)}
+    about = {"missing_terms": list(trace.missing_terms), "warnings": _warnings(trace)}
+    return _page("passages", passages, offset, n, most, about)
+
+
+def _page(key: str, every: list[dict[str, Any]], offset: int, n: int, most: int, about: dict[str, Any]) -> Any:
+    """Return up to `n` of the records behind the first `offset` ones, as far as they fit, and where those that follow begin."""
+    record = bounded({key: every[offset : offset + n], "next_offset": len(every), **about}, most)
+    end = offset + max(1, len(record[key]))  # one that is larger than all that fits is passed over
+    return record | {"next_offset": end if end < len(every) else None}
 
 
 def _holds_a_word(trace: Trace, position: int) -> bool:
@@ -182,9 +222,14 @@ def lines(record: dict[str, Any]) -> dict[str, Any]:
 
 def bounded(record: dict[str, Any], most: int) -> Any:
     """Return a record of `most` characters of JSON at most: the texts of passages are cut from the last one on, then lists."""
-    for passages in (record.get(key, []) for key in ("passages", "sources", "keyword_matches", "chunks")):
-        while passages and (over := _size(record) - most) > 0:
-            _cut(passages[-1], over) or passages.pop()
+    for passages in (record.get(key, []) for key in ("passages", "sources", "keyword_matches", "chunks", "documents")):
+        over = _size(record) - most
+        while passages and over > 0:
+            size = _size(passages[-1]) + len(", ")
+            if "text" in passages[-1] and _cut(passages[-1], over):
+                break
+            passages.pop()
+            over -= size
     if "text" in record and (over := _size(record) - most) > 0:
         _cut(record, over)
     for several in (record.get(key, []) for key in ("warnings", "missing_terms", "samples")):

@@ -14,12 +14,14 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager, ExitStack
 from functools import partial, wraps
 from time import monotonic
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import anyio
 from mcp.server.mcpserver import Context, MCPServer
+from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
+from mcp.server.mcpserver.tools import Tool
 from mcp.types import CallToolResult, TextContent, ToolAnnotations
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, ValidationError, create_model
 
 from fbrag_cli import __version__
 from fbrag_cli.cancellation import Cancellation
@@ -27,16 +29,21 @@ from fbrag_cli.errors import FbragError, lacking
 from fbrag_cli.progress import Listener
 from fbrag_cli.query import LONGEST_QUESTION
 from fbrag_cli.serving.door import MOST_PATHS, Door
+from fbrag_cli.serving.fields import SHOWN, first_fault
 from fbrag_cli.serving.mcp import results
-from fbrag_cli.serving.mcp.results import Answered, Explained, Found, OfJob, Read
+from fbrag_cli.serving.mcp.results import Answered, Documents, Explained, Found, OfJob, Read
+from fbrag_cli.text.printable import one_line
+from fbrag_cli.text.suggest import suggestion
 
 if TYPE_CHECKING:
+    from fbrag_cli.query import MethodSettings
     from fbrag_cli.serving.desk import Desk
     from fbrag_cli.serving.job import Job
 
 INSTRUCTIONS = """\
-Answers from long documents on this machine, with the passages that they rest on.
+Answers from long documents on this machine, with the passages that they rest on. Folders that may be read: {folders}
 
+- list_documents names the documents of these folders.
 - find_passages first: it takes a second and loads no model. Read what it returns, and answer yourself where you can.
 - ask_document lets models of this machine answer. On a CPU it takes half a minute and more; if it returns "running", call
   ask_result with the job.
@@ -48,6 +55,7 @@ _POLL_SECONDS = 0.05
 _REPORT_SECONDS = 1.0
 
 Path = Annotated[str, Field(min_length=1, max_length=4096, description="a file or a folder")]
+File = Annotated[str, Field(min_length=1, max_length=4096, description="a file")]
 Paths = Annotated[
     list[Path],
     BeforeValidator(lambda given: [given] if isinstance(given, str) else given),
@@ -55,6 +63,7 @@ Paths = Annotated[
         min_length=1, max_length=MOST_PATHS, description="files and folders; relative ones are looked for in each allowed folder"
     ),
 ]
+Folders = Annotated[Paths | None, Field(description="files and folders; null for all that may be read")]
 Question = Annotated[str, Field(description=f"a question in words, of up to {LONGEST_QUESTION:,} characters")]
 Sought = Annotated[
     str,  # not a union: the SDK would take a text such as "[1]" for JSON
@@ -64,6 +73,12 @@ Sought = Annotated[
     ),
 ]
 Number = Annotated[int, Field(ge=1, le=50, description="number of passages")]
+Offset = Annotated[int, Field(ge=0, le=100_000, description="number of the first ones to leave out: the next_offset of a call")]
+Preset = Annotated[
+    Literal["fast", "default", "thorough"],
+    Field(description="fast: no forward samples; thorough: more samples and more passages, which takes longer"),
+]
+More = Annotated[int, Field(ge=0, le=9, description="how often the number of passages that are read is doubled")]
 Wait = Annotated[float, Field(ge=0, le=3600, description="seconds to wait for the result")]
 Most = Annotated[int, Field(ge=1000, le=200_000, description="characters of the result as JSON, at most")]
 Name = Annotated[str, Field(min_length=1, max_length=64, description="the job that was returned")]
@@ -72,37 +87,58 @@ Markup = Annotated[
 ]
 Line = Annotated[int, Field(ge=1, description="line of the document's text, from 1")]
 
-Tool = Callable[..., Awaitable[Any]]
-
 
 def create_server(the_desk: Callable[[], Awaitable[Desk]], door: Door) -> MCPServer:
     """Return the server with its tools, whose schemas are the types of their functions. the_desk: opens it at the first call."""
-    server = MCPServer("fbrag", version=__version__, instructions=INSTRUCTIONS, log_level="WARNING", subscriptions=False)
+    tools: list[Tool] = []
 
-    def tool(function: Tool) -> Tool:
-        about = ToolAnnotations(read_only_hint=True, open_world_hint=False)
-        server.tool(description=" ".join((function.__doc__ or "").split()), annotations=about)(_sent(function))
-        return function
+    def tool(function: Callable[..., Awaitable[Any]]) -> None:
+        tools.append(_tool(function))
+
+    @tool
+    async def list_documents(context: Context, paths: Folders = None, offset: Offset = 0, max_chars: Most = 8000) -> Documents:
+        """List the documents of the folders that may be read, or of some of them, with their sizes."""
+        named = door.paths(paths) if paths else [str(each) for each in door.roots]
+        listed: Documents = await _in_thread(context, lambda listener: results.documents(named, offset, max_chars, listener))
+        return listed
 
     @tool
     async def find_passages(
-        paths: Paths, question: Question, context: Context, top_k: Number = 5, markup: Markup = False, max_chars: Most = 8000
+        paths: Paths,
+        question: Question,
+        context: Context,
+        top_k: Number = 5,
+        offset: Offset = 0,
+        markup: Markup = False,
+        max_chars: Most = 8000,
     ) -> Found:
         """Find the passages of documents that hold the words of a question, best first. Takes a second; no model runs. Use it
         first, with the words that the document would use."""
         desk, named = await the_desk(), door.paths(paths)
-        trace = await _in_thread(context, lambda listener: desk.find(_whole(question), named, top_k, listener, markup=markup))
-        found: Found = results.bounded(results.found(trace), max_chars)
+        n = offset + top_k + 1  # one more tells whether there are others
+        trace = await _in_thread(context, lambda listener: desk.find(_whole(question), named, n, listener, markup=markup))
+        found: Found = results.found(trace, offset, top_k, max_chars)
         return found
 
     @tool
     async def ask_document(
-        paths: Paths, question: Question, context: Context, markup: Markup = False, wait_s: Wait = 45, max_chars: Most = 8000
+        paths: Paths,
+        question: Question,
+        context: Context,
+        preset: Preset = "default",
+        more: More = 0,
+        markup: Markup = False,
+        wait_s: Wait = 45,
+        max_chars: Most = 8000,
     ) -> Answered:
         """Let models of this machine answer a question from documents, with the passages that show the answer. On a CPU it takes
         half a minute and more: if the status is "running", call ask_result with the job. The status "not_found" says that the
-        documents do not hold the answer."""
-        job = _asked(await the_desk(), door.paths(paths), question, markup, answering=True)
+        documents do not hold the answer: try the preset thorough, or more passages."""
+        desk = await the_desk()
+        from fbrag_cli.methods.registry import choose_method, reading_twice
+
+        method = reading_twice(choose_method({preset: True}, on_gpu=desk.session.on_gpu), more)
+        job = _asked(desk, door.paths(paths), question, markup, method)
         answered: Answered = await _result(context, job, "", wait_s, max_chars)
         return answered
 
@@ -124,13 +160,13 @@ def create_server(the_desk: Callable[[], Awaitable[Desk]], door: Door) -> MCPSer
     ) -> Explained:
         """Say which passages would be read to answer a question, by which scores, what the small model guessed, and what became
         of the passages that hold a text."""
-        job = _asked(await the_desk(), door.paths(paths), question, markup, answering=False)
+        job = _asked(await the_desk(), door.paths(paths), question, markup)
         explained: Explained = await _result(context, job, find, wait_s, max_chars)
         return explained
 
     @tool
     async def read_passage(
-        path: Path, start_line: Line, end_line: Line, context: Context, markup: Markup = False, max_chars: Most = 8000
+        path: File, start_line: Line, end_line: Line, context: Context, markup: Markup = False, max_chars: Most = 8000
     ) -> Read:
         """Read lines of a document's text, such as those around a passage that was found."""
         desk, named, place = await the_desk(), door.path(path), {"start_line": start_line, "end_line": end_line}
@@ -138,7 +174,8 @@ def create_server(the_desk: Callable[[], Awaitable[Desk]], door: Door) -> MCPSer
         lines: Read = results.bounded(results.lines(record), max_chars)
         return lines
 
-    return server
+    folders = ", ".join(one_line(str(each)) for each in door.roots)
+    return _Server(tools, INSTRUCTIONS.format(folders=folders))
 
 
 def serve(opened: Callable[[], AbstractContextManager[Desk]], door: Door) -> None:
@@ -180,22 +217,48 @@ async def _end_at_signal(stack: ExitStack) -> None:
 # -- a call of a tool ------------------------------------------------------------------------------------------------------
 
 
-def _sent(tool: Tool) -> Tool:
-    """Return the tool, whose record is the result, and whose error is one that no client takes for an answer."""
+class _Server(MCPServer):  # type: ignore[misc]  # the SDK's types are not checked
+    """A server of these tools, whose errors are `fbrag.error/1`, those of the arguments too."""
 
-    @wraps(tool)
-    async def call(*arguments: Any, **named: Any) -> CallToolResult:
+    def __init__(self, tools: list[Tool], instructions: str) -> None:
+        about: Any = {"version": __version__, "log_level": "WARNING", "subscriptions": False}
+        super().__init__("fbrag", tools=tools, instructions=instructions, **about)
+        self._known = {each.name: each for each in tools}
+
+    async def call_tool(self, name: str, arguments: dict[str, Any], context: Any = None) -> Any:
         try:
-            record, is_error = await tool(*arguments, **named), False
-        except Exception as error:
-            failure = error if isinstance(error, FbragError) else lacking(error)
+            if name not in self._known:
+                hint = suggestion(name, self._known, f"one of {', '.join(self._known)}")
+                raise FbragError("usage", f"there is no tool {one_line(name, SHOWN)}", hint)
+            return await super().call_tool(name, arguments, context)
+        except (FbragError, ToolError) as error:
+            cause = error.__cause__ or error
+            if isinstance(cause, ValidationError) and not isinstance(error, UnexpectedToolError):
+                cause = first_fault(cause, self._known[name].fn_metadata.arg_model)
+            failure = cause if isinstance(cause, FbragError) else lacking(cause)
             if failure is None:
-                failure = FbragError("internal", f"internal error ({type(error).__name__}: {error})"[:500], "please report it")
-            record, is_error = failure.as_json(), True
-        text = json.dumps(record, ensure_ascii=False).encode("utf-8", "replace").decode()  # names of files may be no UTF-8
-        return CallToolResult(content=[TextContent(text=text)], structured_content=json.loads(text), is_error=is_error)
+                failure = FbragError("internal", f"internal error ({type(cause).__name__}: {cause})"[:500], "please report it")
+            return _result_of(failure.as_json(), is_error=True)
 
-    return call
+
+def _tool(function: Callable[..., Awaitable[Any]]) -> Tool:
+    """Return the tool of a function, which takes no arguments but those that it names."""
+
+    @wraps(function)
+    async def call(*arguments: Any, **named: Any) -> CallToolResult:
+        return _result_of(await function(*arguments, **named))
+
+    about = ToolAnnotations(read_only_hint=True, open_world_hint=False)
+    tool = Tool.from_function(call, description=" ".join((function.__doc__ or "").split()), annotations=about)
+    known = tool.fn_metadata.arg_model
+    tool.fn_metadata.arg_model = create_model(known.__name__, __base__=known, __cls_kwargs__={"extra": "forbid"})
+    tool.parameters = tool.fn_metadata.arg_model.model_json_schema()
+    return tool
+
+
+def _result_of(record: Any, *, is_error: bool = False) -> CallToolResult:
+    text = json.dumps(record, ensure_ascii=False).encode("utf-8", "replace").decode()  # names of files may be no UTF-8
+    return CallToolResult(content=[TextContent(text=text)], structured_content=json.loads(text), is_error=is_error)
 
 
 async def _in_thread(context: Context, work: Callable[[Listener], Any]) -> Any:
@@ -225,14 +288,18 @@ async def _in_thread(context: Context, work: Callable[[Listener], Any]) -> Any:
     return result
 
 
-def _asked(desk: Desk, paths: list[str], question: str, markup: bool, *, answering: bool) -> Job:
-    """Return the job of a question. While it runs, the same question is the same job: clients end a call, and ask again."""
-    question, entries = _whole(question), desk.library.find(paths, markup=markup)
+def _asked(desk: Desk, paths: list[str], question: str, markup: bool, method: MethodSettings | None = None) -> Job:
+    """Return the job of a question. While it runs, the same question is the same job: clients end a call, and ask again.
+
+    method: None if the question is not answered, but its selection explained.
+    """
+    question, entries, answering = _whole(question), desk.library.find(paths, markup=markup), method is not None
+    method = method or desk.default_method
     for job in desk.kept():
-        same = (job.question, job.entries, job.answering) == (question, entries, answering)
+        same = (job.question, job.entries, job.answering, job.method) == (question, entries, answering, method)
         if same and not job.done and not job.cancellation.requested:
             return job
-    return desk.keep(desk.ask(question, paths, answering=answering, markup=markup))
+    return desk.keep(desk.ask(question, paths, method=method, answering=answering, markup=markup))
 
 
 async def _result(context: Context, job: Job, sought: str, seconds: float, most: int) -> Any:
