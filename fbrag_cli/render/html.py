@@ -25,6 +25,7 @@ from fbrag_cli.documents.lines import section_of
 from fbrag_cli.generation.build import versions
 from fbrag_cli.render.answer import Answer, Source, answer_of
 from fbrag_cli.render.as_json import settings
+from fbrag_cli.render.page_words import plain
 from fbrag_cli.render.passages import (
     cut,
     digits,
@@ -127,8 +128,9 @@ def _with_texts_in_memory(trace: Trace, shown: Sequence[int]) -> Trace:
 
 
 def warnings(trace: Trace) -> list[str]:
-    """Return the warnings of a question and of its documents, each once."""
-    return list(dict.fromkeys([*trace.warnings, *(each for document in trace.corpus.documents for each in document.warnings)]))
+    """Return the warnings of a question and of its documents, each once, in words for a page."""
+    told = [*trace.warnings, *(each for document in trace.corpus.documents for each in document.warnings)]
+    return list(dict.fromkeys(map(plain, told)))
 
 
 def cost(trace: Trace) -> dict[str, Any]:

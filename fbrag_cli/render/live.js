@@ -13,12 +13,15 @@
  * @typedef {{name: string, first: number, n_words: number}} Doc  first: position of its first chunk
  * @typedef {{corpus: string, documents: Doc[], n_chunks: number, first: number, end: number, part: number, n_parts: number,
  *   unread: string[], seconds: Seconds}} Outline  of documents, of which the chunks from `first` to before `end` are shown
+ * @typedef {{name: string, kind: string, n_files: number, files: string[]}} Entry  n_files: of a folder, which has `files` first
  * @typedef {{reading?: string, texts?: [number, string][], error?: {message: string, hint?: string}} & Partial<Outline>} Line
  * @typedef {{shades: string, sources: number[], numbered: number[], chunks: [number, string][]}} Found  shades: a digit a chunk.
  *   sources: positions, in their order. numbered: those with their number in the strip. chunks: those with marks, as HTML.
  * @typedef {{typed: string, question: string, status: string, answer_html: string, sources_heading: string, sources_html: string,
  *   samples_html: string, figures_html: string, warnings: string[], copied: string, corpus: string, marked: number[],
- *   seconds: Seconds} & Found} Done
+ *   has_more: boolean, seconds: Seconds} & Found} Done
+ * @typedef {{preset?: string, more?: number, models?: Record<string, string>}} How  a question is asked. more: how often what is
+ *   read is doubled.
  * @typedef {{turn: number, ids: string[], at?: number, top?: number, talk: number, page: number, link?: string | null}} Whereabouts
  */
 
@@ -326,70 +329,125 @@ function costs(seconds) {
 
 /** The documents that can be searched, and those that are. */
 const shelf = {
-  boxes: () => [...document.querySelectorAll("input")].filter(({ name }) => name === "documents"),
-  chosen: () => shelf.boxes().filter(({ checked }) => checked),
-  ids: () => shelf.chosen().map(({ value }) => value),
-  name: (/** @type {HTMLInputElement} */ box) => box.parentElement?.querySelector("bdi")?.title ?? "",
+  /** @type {Entry[]} */ entries: [],
+  /** @type {Map<string, HTMLInputElement>} of the documents, and of the files of folders */ boxes: new Map(),
 
-  /** Send files, and search them from now on. @param {Iterable<File>} files */
+  /** Show what there is. @param {string[] | null} chosen names; null for all that the server was started with */
+  async load(chosen) {
+    const { documents } = await (await server.reach("/page/shelf")).json();
+    this.entries = documents;
+    this.boxes.clear();
+    $("entries").replaceChildren(...this.entries.map((entry) => this.drawn(entry)));
+    for (const { name, kind, files } of this.entries) {
+      const whole = chosen ? chosen.includes(name) : kind !== "upload";
+      this.box(name).checked = whole;
+      for (const file of files) this.box(file).checked = whole || !!chosen?.includes(file);
+    }
+  },
+
+  /** @param {string} name  @returns {HTMLInputElement} */
+  box: (name) => /** @type {HTMLInputElement} */ (shelf.boxes.get(name)),
+
+  /** @param {string} name  @returns {HTMLElement} a list item with its box */
+  item(name, shown = name) {
+    const made = find("li", HTMLElement, copyOf("entry"));
+    const box = find("input", HTMLInputElement, made);
+    nameIn(made, shown);
+    box.value = name;
+    this.boxes.set(name, box);
+    return made;
+  },
+
+  /** @param {Entry} entry */
+  drawn({ name, kind, n_files, files }) {
+    const made = this.item(name, kind === "folder" ? `${name} (folder)` : name);
+    const remove = find(".remove", HTMLElement, made);
+    remove.hidden = kind !== "upload";
+    remove.ariaLabel = `Remove ${name}`;
+    remove.addEventListener("click", () => this.remove(name).catch((error) => say(told(error).join(" "))));
+    if (!files.length) return made;
+    find("details", HTMLElement, made).hidden = false;
+    find("summary", HTMLElement, made).textContent = counted(n_files, "file");
+    find("ul", HTMLElement, made).append(...files.map((file) => this.item(file, file.slice(name.length + 1))));
+    find(".note", HTMLElement, made).hidden = files.length === n_files;
+    find(".note", HTMLElement, made).textContent = `${counted(n_files - files.length, "other file")} can only be searched with the whole folder.`;
+    return made;
+  },
+
+  /** Take up a click on a box: that of a folder counts for its files, and theirs for it. @param {Event} event */
+  changed({ target }) {
+    for (const { name, files } of this.entries) {
+      const [whole, parts] = [this.box(name), files.map(this.box)];
+      if (target === whole) for (const part of parts) part.checked = whole.checked;
+      else if (parts.some((part) => part === target)) whole.checked = parts.every(({ checked }) => checked);
+    }
+    return this.show();
+  },
+
+  /** The names of what is searched: of a folder as a whole, or of its files. */
+  ids() {
+    return this.entries.flatMap(({ name, files }) => (this.box(name).checked ? [name] : files.filter((file) => this.box(file).checked)));
+  },
+
+  /** Send files, and search them, too, from now on. @param {Iterable<File>} files */
   async add(files) {
     const added = [];
     for (const file of files) {
       say(`Reading ${file.name} …`);
-      const path = `/v1/documents?name=${encodeURIComponent(file.name)}`;
+      const path = `/page/add?name=${encodeURIComponent(file.name)}`;
       try {
         const headers = { "content-type": "application/octet-stream" };
         const sent = await server.reach(path, { method: "POST", body: file, headers });
-        added.push(...(await sent.json()).documents);
+        added.push((await sent.json()).documents[0].name);
       } catch (error) {
         say(error instanceof Gone ? `${file.name} was not read. Add it again.` : told(error).join(" "));
-        return;
+        break;
       }
     }
-    say("");
-    for (const box of this.boxes()) box.checked = false;
-    for (const entry of added) this.enter(entry);
+    if (added.length === [...files].length) say("");
+    if (!added.length) return;
+    await this.load([...this.ids(), ...added]);
     const shown = this.show();
     question.focus();
     await shown;
   },
 
-  /** @param {{id: string, name: string}} entry */
-  enter({ id, name }) {
-    if (!this.boxes().some(({ value }) => value === id)) {
-      const made = copyOf("entry");
-      nameIn(/** @type {Element} */ (made.firstElementChild), name);
-      find("input", HTMLInputElement, made).value = id;
-      $("entries").append(made);
-    }
-    for (const box of this.boxes()) box.checked ||= box.value === id;
+  /** Let go of a file that was added. @param {string} name */
+  async remove(name) {
+    await server.reach(`/v1/documents/${encodeURIComponent(name)}`, { method: "DELETE" });
+    await this.load(this.ids().filter((each) => each !== name));
+    announce(`${name} is removed.`);
+    await this.show();
   },
 
   /** Let go of documents that the server no longer has. */
   async check() {
-    const { documents } = await (await server.reach("/v1/documents")).json();
-    const lost = this.boxes().filter(({ value }) => !documents.some((/** @type {{id: string}} */ { id }) => id === value));
+    const before = this.ids();
+    await this.load(before);
+    const lost = before.filter((name) => !this.boxes.has(name));
     if (!lost.length) return reader.ids.length ? undefined : this.show();
-    say(`${lost.map(this.name).join(", ")} is no longer there. Add it again.`);
-    for (const box of lost) box.closest("li")?.remove();
+    say(`${lost.join(", ")} is no longer there. Add it again.`);
     await this.show();
   },
 
   /** Show what is searched from now on. */
   async show() {
-    const [all, some] = [this.boxes().length, this.chosen()];
-    $("shelf").hidden = all < 2;
-    $("asked").textContent = some.length === all ? `Searching all ${all} documents` : `Searching ${some.length} of ${all} documents`;
-    const what = some.length > 1 ? `these ${some.length} documents` : some.length || !all ? "this document" : "a document";
+    const names = this.ids();
+    const size = (/** @type {string} */ name) => this.entries.find((entry) => entry.name === name)?.n_files || 1;
+    const total = (/** @type {string[]} */ all) => all.reduce((sum, name) => sum + size(name), 0);
+    const [all, some] = [total(this.entries.map(({ name }) => name)), total(names)];
+    for (const { name, files } of this.entries) this.box(name).indeterminate = !this.box(name).checked && files.some((file) => this.box(file).checked);
+    $("shelf").hidden = all < 2 && this.entries.every(({ kind }) => kind !== "upload");
+    $("asked").textContent = `Searching ${some === all ? "" : `${some.toLocaleString("en")} of `}${counted(all, "document")}`;
+    const what = some > 1 ? `these ${counted(some, "document")}` : some || !all ? "this document" : "a document";
     $("title").textContent = all ? `Ask ${what}` : "Ask a document";
-    $("nothing").hidden = some.length > 0;
-    question.disabled = find("#go", HTMLButtonElement).disabled = !some.length;
-    const last = (/** @type {string} */ path) => path.replace(/\/+$/, "").replace(/.*\//, "") || path;
-    document.title = `${some.map((box) => last(this.name(box))).join(", ") || "Ask a document"} · fbrag`;
+    $("nothing").hidden = some > 0;
+    question.disabled = find("#go", HTMLButtonElement).disabled = !some;
+    document.title = `${names.map((name) => name.replace(/.*\//, "")).join(", ") || "Ask a document"} · fbrag`;
     turns.open(null);
     turns.store();
-    if (!some.length) reader.clear();
-    else await reader.open(this.ids()).catch(wrong);
+    if (some) await reader.open(names).catch(wrong);
+    else reader.clear();
   },
 };
 
@@ -417,14 +475,19 @@ class Turn {
   /** @type {Done | null} */ done = null;
   stopping = new AbortController();
 
-  /** @param {string} asked  @param {string[]} documents */
-  constructor(asked, documents) {
+  /** @param {string} asked  @param {string[]} documents  @param {How} how */
+  constructor(asked, documents, how) {
     this.question = asked;
     this.documents = documents;
+    this.how = how;
     this.element = find(".turn", HTMLElement, copyOf("turn"));
     this.$(".asked").textContent = asked;
     this.$(".fold").addEventListener("click", () => turns.open(turns.current === this ? null : this));
-    this.$(".again").addEventListener("click", () => ask(this.question, this.done?.question));
+    this.$(".how").textContent = [how.preset === "thorough" ? "Thorough" : "", how.more ? "More passages are read" : ""].filter(Boolean).join(" · ");
+    this.$(".how").hidden = !this.$(".how").textContent;
+    this.$(".again").addEventListener("click", () => this.again(chosen()));
+    this.$(".further").addEventListener("click", () => this.again({ ...how, more: (how.more ?? 0) + 1 }));
+    this.$(".thorough").addEventListener("click", () => this.again({ ...how, preset: "thorough", more: 0 }));
     this.$(".copy").addEventListener("click", () => this.copy());
     this.$(".stop").addEventListener("click", () => this.stop());
   }
@@ -432,6 +495,11 @@ class Turn {
   /** @param {string} selector */
   $(selector) {
     return find(selector, HTMLElement, this.element);
+  }
+
+  /** Ask it again as it was understood, of the same documents. @param {How} how */
+  again(how) {
+    ask(this.question, how, { documents: this.documents, whole: this.done?.question });
   }
 
   /** Bring the answer, again if the server was gone meanwhile. Never throws. @param {object | null} request null after a reload */
@@ -571,6 +639,8 @@ class Turn {
     this.$(".warnings").hidden = !warnings.length;
     this.$(".warnings").replaceChildren(...listed(warnings));
     find(".save", HTMLAnchorElement, this.element).href = `/page/save/${this.job}`;
+    this.$(".further").hidden = !done.has_more;
+    this.$(".thorough").hidden = this.how.preset === "thorough";
     costs(done.seconds);
     if (turns.current === this) this.reveal(done).catch(unlessGone);
     announce((this.$(".answer").textContent ?? "").replace(/\s+/g, " ").trim());
@@ -641,7 +711,7 @@ const turns = {
 
   /** Keep what a reload needs: the server has the answers. */
   store() {
-    const kept = this.all.filter(({ job }) => job).map(({ job, question, documents }) => ({ job, question, documents }));
+    const kept = this.all.filter(({ job }) => job).map(({ job, question, documents, how }) => ({ job, question, documents, how }));
     sessionStorage.setItem("fbrag", JSON.stringify({ conversation: this.conversation, kept, asked: shelf.ids() }));
   },
 
@@ -649,8 +719,8 @@ const turns = {
   async restore() {
     const { conversation, kept = [], asked } = JSON.parse(sessionStorage.getItem("fbrag") ?? "{}");
     this.conversation = conversation ?? crypto.getRandomValues(new Uint32Array(4)).join("-");
-    for (const box of asked ? shelf.boxes() : []) box.checked = asked.includes(box.value);
-    const before = /** @type {Turn[]} */ (kept).map(({ job, question, documents }) => Object.assign(new Turn(question, documents), { job }));
+    await shelf.load(asked ?? null).catch(unlessGone);
+    const before = /** @type {Turn[]} */ (kept).map(({ job, question, documents, how }) => Object.assign(new Turn(question, documents, how), { job }));
     const shown = shelf.show();
     for (const turn of before) this.add(turn, null);
     this.store();
@@ -658,13 +728,18 @@ const turns = {
   },
 };
 
-/** Ask a question, after those that run. @param {string} asked  @param {string} whole what it was understood as, to ask it again */
-function ask(asked, whole = "") {
-  const chosen = new FormData(form);
-  const models = Object.fromEntries(["small", "large"].flatMap((role) => (chosen.get(role) ? [[role, chosen.get(role)]] : [])));
-  const documents = shelf.ids();
-  const request = { documents, preset: chosen.get("preset"), models, question: whole || asked };
-  const turn = new Turn(asked, documents);
+/** @returns {How} what is chosen below the question */
+function chosen() {
+  const fields = new FormData(form);
+  const models = Object.fromEntries(["small", "large"].flatMap((role) => (fields.get(role) ? [[role, String(fields.get(role))]] : [])));
+  return { preset: String(fields.get("preset")), models };
+}
+
+/** Ask a question, after those that run. @param {string} asked  @param {How} how
+ * @param {{documents?: string[], whole?: string}} again what it was asked of, and understood as, if it was asked before */
+function ask(asked, how = chosen(), { documents = shelf.ids(), whole = "" } = {}) {
+  const request = { documents, ...how, question: whole || asked };
+  const turn = new Turn(asked, documents, how);
   turn.$(".doing").textContent = "Waiting for the question before it …";
   reader.moved = false;
   turns.add(turn, whole ? request : { ...request, conversation: turns.conversation });
@@ -749,6 +824,8 @@ function submitted(event) {
   event.preventDefault();
   const asked = question.value.trim();
   if (!asked || !shelf.ids().length) return;
+  const [most, n] = [Number(question.dataset.most), [...asked].length];
+  if (n > most) return say(`A question has up to ${counted(most, "character")}. This one has ${n.toLocaleString("en")}.`);
   question.value = "";
   find("#models", HTMLDetailsElement).open = false;
   if (matchMedia("(pointer: coarse)").matches) question.blur(); // and with it the keyboard of a phone
@@ -785,7 +862,7 @@ function start() {
   history.scrollRestoration = "manual";
   history.replaceState(null, "", location.pathname); // without the token that opened the page
   form.addEventListener("submit", submitted);
-  $("entries").addEventListener("change", () => shelf.show());
+  $("entries").addEventListener("change", (event) => shelf.changed(event));
   const file = find("#file", HTMLInputElement);
   file.addEventListener("change", () => shelf.add(file.files ?? []).then(() => { file.value = ""; }));
   const files = find("#files", HTMLSelectElement);

@@ -149,10 +149,11 @@ def done(trace: Trace, prefix: str) -> dict[str, Any]:
         "figures_html": macro("live_parts", "more", answer, views, tables, prefix, **cost(trace)),
         "corpus": trace.corpus.fingerprint,
         "warnings": [printable(each) for each in warnings(trace)],
+        "has_more": trace.has_more and trace.method.reading_twice() is not None,
         **about,
         "chunks": [(at, chunks(trace.corpus, [at], findings, prefix)) for at in dict.fromkeys(about["sources"])],
         "marked": sorted({source.passage.position for source in answer.sources if source.shows}),
-        "copied": text(answer_of(trace), Layout(context=_COPIED_LINES)),
+        "copied": text(answer_of(trace), Layout(context=_COPIED_LINES), anyway="", more=""),
     }
 
 

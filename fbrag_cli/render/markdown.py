@@ -63,12 +63,11 @@ def chat_message(answer: Answer, folder: str = "") -> Iterator[str]:
     each is a paragraph of one line that no renderer takes for anything else, above all not for the address of a link. folder: is
     left out at the beginning of places; with a slash at its end, or "" for none.
     """
-    yield markup_free(answer.head)
     end = 0
     for piece, numbers in answer.pieces:
         end += len(piece)
         yield markup_free(piece) + _marks(numbers, before=answer.text[end:])
-    for note in answer.notes(anyway="", more=""):
+    for note in filter(None, [answer.head.strip(" :："), *answer.notes(anyway="", more="")]):
         yield f"\n\n{_note(note)}"
     named = [source for source in answer.sources if source.shows]
     if named and not answer.cited:
@@ -85,8 +84,6 @@ def answer_in(message: str) -> str:
     blocks = (block.strip() for block in message.split("\n\n"))
     unmarked = (_MARK.sub(r"\1", block).strip() for block in blocks if not _FOOTNOTE.match(block))
     said = _ESCAPE.sub(r"\1", "\n\n".join(block for block in unmarked if not _NOTE.fullmatch(block))).strip()
-    for head in {sentence(each, "not_sure") for each in codes()}:
-        said = said.removeprefix(head).strip()
     return "" if said in {sentence(each, "not_found") for each in codes()} else said
 
 

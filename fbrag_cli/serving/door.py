@@ -42,8 +42,8 @@ class Door:
     def paths(self, named: Sequence[str]) -> list[str]:
         """Return the paths of files and folders. Those named by a relative path are relative if they lie in the working folder.
 
-        Raises FbragError `usage` for one that is outside of the roots, also by a link, for one that is hidden or git-ignored
-        below them, for none and for more than 1,000; `doc_not_found` for one that does not exist.
+        Raises FbragError `doc_not_found` for one that is outside of the roots, also by a link, and for one that does not exist;
+        `usage` for one that is hidden or git-ignored below them, for none and for more than 1,000.
         """
         if not 0 < len(named) <= MOST_PATHS:
             raise FbragError("usage", f"paths: {plural(len(named), 'path')}", f"name 1 to {MOST_PATHS:,} files or folders")
@@ -63,7 +63,8 @@ class Door:
         inside = [each for each in dict.fromkeys((here, *below)) if not {each, *each.parents}.isdisjoint(self.roots)]
         if not inside:
             what = f"{shown} is not in a folder that may be read: {allowed}"
-            raise FbragError("usage", what, "name a path in it; the user can start fbrag with another --allow FOLDER")
+            hint = "name a path in it; the user can start fbrag with another --allow FOLDER"
+            raise FbragError("doc_not_found", what, hint, document=named)
         existing = [each for each in inside if os.path.exists(each)]  # Path.exists raises OSError for a name that is too long
         if not existing:
             beside = (each for one in inside for each in islice(listed(one.parent), _MOST_COMPARED))

@@ -16,7 +16,6 @@ from fbrag_cli.text.printable import dumps
 
 _STATUS = {ExitCode.USAGE: 400, ExitCode.DOCUMENT: 422, ExitCode.MODEL: 503, ExitCode.RESOURCES: 503, ExitCode.INTERNAL: 500}
 _STATUS_OF = {"doc_not_found": 404, "too_large": 413, "busy": 429}  # what its exit code does not say
-_HINTS = {404: "GET /v1/documents names what is served", 405: "use the method that the documentation names"}
 
 
 class HttpError(FbragError):
@@ -32,7 +31,9 @@ def known(error: BaseException) -> FbragError:
     if isinstance(error, FbragError):
         return error
     if isinstance(error, HTTPException):
-        return HttpError(error.status_code, str(error.detail), _HINTS.get(error.status_code))
+        methods = {*(error.headers or {}).get("Allow", "").split(", ")} - {"HEAD"}
+        hints = {404: "GET /v1/documents names what is served", 405: f"use {' or '.join(sorted(methods))}"}
+        return HttpError(error.status_code, str(error.detail), hints.get(error.status_code))
     if isinstance(error, ClientDisconnect):
         return HttpError(400, "the client went away before its request was whole", "send all of it")
     return lacking(error) or FbragError("internal", f"internal error ({type(error).__name__})", "please report it")

@@ -8,6 +8,7 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -21,6 +22,7 @@ from fbrag_cli.session.session import Session
 from fbrag_cli.session.settings import DocumentSettings
 from fbrag_cli.storage.files import is_same_name
 from fbrag_cli.text.printable import one_line, plural
+from fbrag_cli.text.suggest import suggestion
 
 if TYPE_CHECKING:
     from fbrag_cli.documents.document import Document
@@ -33,15 +35,17 @@ MOST_UPLOADS = 32
 
 _MOST_READ = 8  # collections that are kept
 _MOST_OF_A_NAME = 200  # characters
-_HINT = "name one that is served, or start fbrag with --allow FOLDER to let others be read"
+_NAMED = 5  # documents that a hint names
+_HINT = "upload it, or start fbrag with --allow FOLDER to let it be read"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LibraryEntry:
     """A document or a folder that clients may name.
 
-    id: short; of the same path always the same. name: as shown. paths: of files and folders; none of an upload. document: an
-    upload, as it was read. markup: whether comments, tracked deletions and struck-out text of files are read too.
+    id: short; of the same path always the same. name: as shown, unique among those of a server. paths: of files and folders;
+    none of an upload. document: an upload, as it was read. markup: whether comments, tracked deletions and struck-out text of
+    files are read too.
     """
 
     id: str
@@ -56,12 +60,9 @@ class Library:
     """The documents that a server was started with, what lies behind its door, and what was uploaded. For several threads.
 
     documents: paths of files and folders, which are served and shown; files of the folders may be named. door: lets other paths
-    through. settings: how files are read. password: opens PDFs that are encrypted. progress: the last event of what is read now,
-    with how much of it is done; None while nothing is. Raises FbragError `usage` for stdin, and as `stat_file` for a path that
-    cannot be read.
+    through. settings: how files are read. password: opens PDFs that are encrypted. Raises FbragError `usage` for stdin, and as
+    `stat_file` for a path that cannot be read.
     """
-
-    progress: Event | None = None
 
     def __init__(
         self,
@@ -73,7 +74,7 @@ class Library:
         password: str | None = None,
     ) -> None:
         self._session, self._settings, self._password = session, settings or DocumentSettings(), password
-        self._served = {entry.id: entry for entry in map(_entry, documents)}
+        self._served = _named([_entry(each) for each in documents])
         named = (Path(each).resolve() for each in documents)
         self._door = Door((*(door.roots if door else ()), *named))
         self._uploads: OrderedDict[str, LibraryEntry] = OrderedDict()  # the least recently used first
@@ -87,9 +88,11 @@ class Library:
 
     def find(self, names: Sequence[str] = (), *, markup: bool = False) -> tuple[LibraryEntry, ...]:
         """Return the entries of ids, of names as shown, or of paths that the door lets through; all that is served without any.
+        A file of a folder is named as `files` names it, too.
 
         markup: as of `LibraryEntry`; if it is not asked for, the settings of the server decide. Raises FbragError
-        `doc_not_found` for another name, and `usage` for more than 1,000, or for none if nothing is served.
+        `doc_not_found` for another name, as `Door.path` for another path, and `usage` for more than 1,000, or for none if
+        nothing is served.
         """
         if not names and not self._served:
             raise FbragError("usage", "documents: none is named, and none is served", "name a document")
@@ -143,6 +146,14 @@ class Library:
         """Return whether nothing that was made of these documents may be written to the disk."""
         return any(each.kind == "upload" for each in entries)
 
+    def files(self, entry: LibraryEntry) -> list[str]:
+        """Return the names of the files of a folder, which begin with its own. Raises as `find_files`."""
+        from fbrag_cli.indexing.walk import find_files
+
+        (folder,), settings = entry.paths, self._settings
+        below = (os.path.relpath(each.path, folder) for each in find_files([folder], settings.include, settings.exclude).files)
+        return ["/".join([entry.name, *Path(each).parts]) for each in below]
+
     def upload(self, name: str, content: bytes, listener: Listener | None = None) -> LibraryEntry:
         """Read a file that a client sends, and return its entry. It is in memory alone, until others take its place.
 
@@ -154,12 +165,22 @@ class Library:
         if (found := self._used(id)) is not None:
             return found
         (document,) = self._session.collect_bytes(shown, content, self._settings, listener=listener).corpus.documents
-        entry = LibraryEntry(id=id, name=shown, kind="upload", document=document)
         with self._lock:
+            taken = {each.name for each in (*self._served.values(), *self._uploads.values())}
+            free = next(each for n in count(1) if (each := f"{shown} ({n})" if n > 1 else shown) not in taken)
+            entry = LibraryEntry(id=id, name=free, kind="upload", document=document)
             self._uploads[id] = entry
             while len(self._uploads) > 1 and (len(self._uploads) > MOST_UPLOADS or self._n_chars > MOST_CHARACTERS_KEPT):
                 self._uploads.popitem(last=False)
         return entry
+
+    def remove(self, name: str) -> None:
+        """Let go of an upload. name: as of `find`. Raises as that does, and FbragError `usage` for what is served."""
+        (entry,) = self.find([name])
+        if entry.kind != "upload":
+            raise FbragError("usage", f"{one_line(entry.name)} is not an upload", "leave it out of the documents that you ask")
+        with self._lock:
+            self._uploads.pop(entry.id, None)
 
     def evict_idle(self, seconds: float) -> None:
         """Let go of the collections that nobody has used for this many seconds. Uploads stay."""
@@ -172,18 +193,24 @@ class Library:
             return self._served[name]
         if (upload := self._used(name)) is not None:
             return upload
-        for entry in self._served.values():
+        entries = self.entries()
+        for entry in entries:
             if is_same_name(entry.name, name):
-                return entry
+                return self._used(entry.id) or entry
+        for entry in entries:
+            if entry.kind == "folder" and name.startswith(f"{entry.name}/"):
+                path = os.path.join(entry.paths[0], name.removeprefix(f"{entry.name}/"))
+                if os.path.exists(path):
+                    return replace(_entry(self._door.path(path)), name=name)
         try:
             return _entry(self._door.path(name))
-        except FbragError:  # what is there, or lies where, is not for every client
-            pass
-        with self._lock:
-            for upload in reversed(self._uploads.values()):
-                if is_same_name(upload.name, name):
-                    return upload
-        raise FbragError("doc_not_found", f"there is no document {one_line(name, _MOST_OF_A_NAME)}", _HINT, document=name)
+        except FbragError as error:
+            if error.code != "doc_not_found" or os.path.dirname(name):
+                raise
+            names = [each.name for each in entries]
+            hint = suggestion(name, names, f"there are {', '.join(names[:_NAMED])}" if names else _HINT)
+            what = f"there is no document {one_line(name, _MOST_OF_A_NAME)}"
+            raise FbragError("doc_not_found", what, hint, document=name) from None
 
     # -- reading ---------------------------------------------------------------------------------------------------------
 
@@ -195,16 +222,7 @@ class Library:
             read = True
             if uploads:
                 return self._joined(entries, chunk_words, lease)
-            listener = replace(lease.listener, progress=note)
-            try:
-                return self._session.collect(paths, settings, chunk_words, password=self._password, listener=listener)
-            finally:
-                self.progress = None
-
-        def note(event: Event) -> None:
-            if event.kind == "progress":
-                self.progress = event
-            lease.listener.progress(event)
+            return self._session.collect(paths, settings, chunk_words, password=self._password, listener=lease.listener)
 
         uploads = [each.id for each in entries if each.kind == "upload"]
         paths = [path for each in entries for path in each.paths]
@@ -258,6 +276,18 @@ class Library:
     @property
     def _n_chars(self) -> int:
         return sum(each.document.n_chars for each in self._uploads.values() if each.document)
+
+
+def _named(entries: Sequence[LibraryEntry]) -> dict[str, LibraryEntry]:
+    """Return entries by their ids, each once, named by the last parts of its path: as many as make it unique."""
+    by_id = {each.id: each for each in entries}
+    parts = {id: Path(os.path.abspath(each.paths[0])).parts for id, each in by_id.items()}
+    named = {}
+    for id, entry in by_id.items():
+        others = [each for other, each in parts.items() if other != id]
+        n = next((n for n in range(1, len(parts[id])) if all(each[-n:] != parts[id][-n:] for each in others)), len(parts[id]))
+        named[id] = replace(entry, name=one_line("/".join(parts[id][-n:])))
+    return named
 
 
 def _entry(path: str) -> LibraryEntry:

@@ -10,6 +10,7 @@ from contextlib import closing, suppress
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -49,7 +50,7 @@ def served(tiny: Path, folder: Path) -> Iterator[Live]:
 
 
 def id_of(server: Live, name: str) -> str:
-    return str(next(each["id"] for each in server.get("/v1/documents")[1]["documents"] if each["name"].endswith(name)))
+    return str(next(each["id"] for each in server.get("/v1/documents")[1]["documents"] if name.endswith(each["name"])))
 
 
 def comparable(record: dict[str, Any]) -> dict[str, Any]:
@@ -155,9 +156,55 @@ def test_only_what_is_served_can_be_named(served: Live, folder: Path, tmp_path: 
     )
     for name in named:
         status, record = served.post("/v1/ask", {"question": "Where is the key?", "documents": [name]})
-        assert (status, record["error"]["code"]) == (404, "doc_not_found"), name
+        assert (status, record["error"]["code"]) in ((404, "doc_not_found"), (400, "usage")), name
         assert "key" not in json.dumps(record["error"]["message"].replace(str(tmp_path), ""))
     (folder / "link.txt").unlink()
+
+
+def test_a_document_has_one_name_everywhere(served: Live, folder: Path) -> None:
+    listed = served.get("/v1/documents")[1]["documents"]
+    assert [each["name"] for each in listed] == ["inquiry.txt", folder.name]
+    assert [each["id"] for each in served.get("/v1/models")[1]["data"]] == ["inquiry.txt", folder.name]
+    for name in ("inquiry.txt", f"{folder.name}/lamp.txt", str(folder / "lamp.txt"), "lamp.txt"):
+        last = name.rpartition("/")[2]
+        assert served.get(f"/v1/source?document={name}&end_line=1")[1]["document"].endswith(last)
+        found = served.ask("Who?", documents=[name], preset="fast", settings={"max_tokens": 2})
+        assert {Path(each["document"]).name for each in found["sources"]} == {last}
+        assert served.get(f"/v1/models/{name}")[0] == 200
+        status, record = served.post("/v1/chat/completions", CHAT | {"model": name, "max_tokens": 2})
+        assert (status, record["model"]) == (200, name)
+
+
+def test_a_name_that_is_not_there_brings_those_that_are(served: Live, folder: Path) -> None:
+    error = served.post("/v1/ask", {"question": "Who?", "documents": ["inqiry.txt"]})[1]["error"]
+    assert (error["message"], error["hint"]) == ("there is no document inqiry.txt", "did you mean inquiry.txt?")
+    error = served.post("/v1/ask", {"question": "Who?", "documents": ["x"]})[1]["error"]
+    assert "inquiry.txt" in error["hint"]
+    status, record = served.get("/v1/source?document=/etc/hostname")
+    assert status == 404
+    assert record["error"]["message"].startswith("/etc/hostname is not in a folder that may be read")
+    status, record = served.post("/v1/ask", {"question": "Who?", "documents": [f"{folder}/none.txt"]})
+    assert (status, "lamp.txt" in record["error"]["hint"]) == (404, True)
+
+
+@pytest.mark.parametrize(("method", "path", "hint"), [("GET", "/v1/ask", "POST"), ("PUT", "/v1/documents", "GET or POST")])
+def test_another_method_is_named(served: Live, method: str, path: str, hint: str) -> None:
+    response = served.send(method, path)
+    error = json.loads(response.read())["error"]
+    assert (response.status, error["hint"]) == (405, f"use {hint}")
+
+
+def test_an_upload_is_removed_and_what_is_served_is_not(served: Live) -> None:
+    first, second = (upload(served, "note.txt", f"Note number {n}.".encode())[1]["documents"][0]["name"] for n in range(2))
+    assert (first, second) == ("note.txt", "note.txt (2)")
+    assert served.ask("Which?", documents=[second], preset="fast", settings={"max_tokens": 2})["sources"]
+    for name in (first, second):
+        assert served.send("DELETE", f"/v1/documents/{quote(name)}").status == 204
+        assert served.send("DELETE", f"/v1/documents/{quote(name)}").status == 404
+    assert served.send("DELETE", "/v1/documents/inquiry.txt").status == 400
+    assert not [each for each in served.get("/v1/documents")[1]["documents"] if each["kind"] == "upload"]
+    assert upload(served, "scan.pdf", b"%PDF-1.7 and no more")[0] == 422
+    assert not [each for each in served.get("/v1/documents")[1]["documents"] if each["kind"] == "upload"]
 
 
 def test_a_folder_of_the_door_can_be_named(tiny: Path, folder: Path) -> None:

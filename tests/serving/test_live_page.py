@@ -68,6 +68,7 @@ def open_gate(log: Served) -> Iterator[None]:
 
 
 NAME = "document.querySelector('.document h2').textContent"
+ASKED = "document.getElementById('asked').textContent"
 LAST = "[...document.querySelectorAll('.turn')].at(-1)"
 ANSWERED = f"{LAST}.classList.contains('answered')"
 IN_VIEW = "(r => r && r.top > 0 && r.bottom < innerHeight)(document.querySelector('#feed mark.best')?.getBoundingClientRect())"
@@ -253,6 +254,30 @@ def test_a_follow_up_is_asked_again_as_it_was_understood(chromium: Chrome, log: 
     assert log.live.desk.kept()[-1].question == understood
 
 
+def test_an_answer_is_asked_again_of_more_passages_and_thoroughly(
+    chromium: Chrome, models: ModelSettings, tmp_path: Path
+) -> None:
+    lines = (f"Box {n} was sealed by Tobias with {n % 89} seals of lead and {n % 7} of wax, on day {n}.\n" for n in range(4000))
+    (tmp_path / "boxes.txt").write_text("".join(lines))
+    with serving(models, tmp_path / "boxes.txt") as served:
+        opened(chromium, served.address)
+        answered(chromium, "Who sealed box 17?")
+        first = served.live.desk.kept()[-1].method
+        click(chromium, ".turn:last-child .further")
+        until(chromium, f"document.querySelectorAll('.turn').length === 2 && {ANSWERED}")
+        assert text_of(chromium, ".turn:last-child .how") == "More passages are read"
+        more = served.live.desk.kept()[-1].method
+        assert more == first.reading_twice()
+        chromium.refresh()
+        until(chromium, f"document.querySelectorAll('.turn').length === 2 && {ANSWERED}")
+        click(chromium, ".turn:last-child .thorough")
+        until(chromium, f"document.querySelectorAll('.turn').length === 3 && {ANSWERED}")
+        assert text_of(chromium, ".turn:last-child .how") == "Thorough"
+        assert not measured(chromium, f"{LAST}.querySelector('.thorough').checkVisibility()")
+        assert served.live.desk.kept()[-1].method not in (first, more)
+        quiet(chromium, served)
+
+
 def test_an_answer_is_copied_with_its_sources_and_saved_as_a_page(chromium: Chrome, log: Served) -> None:
     opened(chromium, log.address)
     answered(chromium)
@@ -353,25 +378,54 @@ def test_a_document_is_dropped_onto_the_page(chromium: Chrome, models: ModelSett
     with serving(models, papers / "log.txt") as served:
         opened(chromium, served.address)
         dropped(chromium, "letter.txt", "Dear sir. The box was sealed by Tobias Wrenn in March. " + WATCH * 60)
-        until(chromium, f"{NAME} === 'letter.txt'")
-        assert text_of(chromium, "#asked") == "Searching 1 of 2 documents"
+        until(chromium, f"{ASKED} === 'Searching 2 documents'")
+        dropped(chromium, "note.txt", "The note says that Ada Crome was the smith. " + WATCH * 60)
+        until(chromium, f"{ASKED} === 'Searching 3 documents' && document.querySelectorAll('.document').length === 3")
+        measured(chromium, "document.getElementById('shelf').open = true")
+        click(chromium, "#entries > li:first-child input")
+        until(chromium, f"{ASKED} === 'Searching 2 of 3 documents' && {NAME} === 'letter.txt'")
         answered(chromium)
-        assert text_of(chromium, ".turn .sources li").startswith("line 1")
+        assert text_of(chromium, ".turn .sources li").startswith("letter.txt:1")
         for kind in ("dragEnter", "dragOver", "drop"):
             about = {"items": [], "files": [str(papers)], "dragOperationsMask": 1}
             chromium.execute_cdp_cmd("Input.dispatchDragEvent", {"type": kind, "x": 300, "y": 300, "data": about})
         until(chromium, "document.getElementById('hello').textContent.startsWith('A folder cannot be dropped')")
-        dropped(chromium, "empty.txt", "")
-        until(chromium, "document.getElementById('hello').textContent.includes('empty.txt')")
-        assert measured(chromium, NAME) == "letter.txt"
-        measured(chromium, "document.getElementById('shelf').open = true")
-        for box in chromium.find_elements("css selector", "[name=documents]")[:1]:
-            box.click()
-        until(chromium, "document.querySelectorAll('.document').length === 2")
+        dropped(chromium, "scan.pdf", "%PDF-1.7 and no more")
+        until(chromium, "document.getElementById('hello').textContent.startsWith('scan.pdf is')")
+        said = text_of(chromium, "#hello")
+        assert not re.search("Error|qpdf|--", said), said
+        assert text_of(chromium, "#asked") == "Searching 2 of 3 documents"
+        click(chromium, "#entries > li:last-child .remove")
+        until(chromium, f"{ASKED} === 'Searching 1 of 2 documents' && document.querySelectorAll('.document').length === 1")
+        assert [each.name for each in served.live.desk.library.entries()] == ["log.txt", "letter.txt"]
         served.stop()  # and with it what was dropped
         served.start()
         ask(chromium, "What kept on?")
-        until(chromium, "document.getElementById('hello').textContent.includes('no longer there')")
+        until(chromium, "document.getElementById('hello').textContent.includes('letter.txt is no longer there')")
+
+
+def test_files_of_a_folder_are_chosen_one_by_one(chromium: Chrome, models: ModelSettings, tmp_path: Path) -> None:
+    (folder := tmp_path / "logs").mkdir()
+    for n in range(3):
+        (folder / f"day-{n}.txt").write_text(f"On day {n} the box was sealed by Tobias. " + WATCH * 60)
+    with serving(models, folder) as served:
+        opened(chromium, served.address)
+        assert text_of(chromium, "#title") == "Ask these 3 documents"
+        measured(chromium, "document.querySelectorAll('.shelf, .shelf details').forEach(each => { each.open = true; })")
+        click(chromium, "#entries ul li:nth-child(2) input")
+        until(chromium, f"{ASKED} === 'Searching 2 of 3 documents' && document.querySelectorAll('.document').length === 2")
+        assert measured(chromium, "document.querySelector('#entries input').indeterminate")
+        click(chromium, "#entries ul li:nth-child(1) input")
+        until(chromium, f"document.querySelectorAll('.document').length === 1 && {NAME} === 'day-2.txt'")
+        assert text_of(chromium, "#title") == "Ask this document"
+        answered(chromium)
+        assert [each.name for each in served.live.desk.kept()[-1].entries] == ["logs/day-2.txt"]
+        chromium.refresh()
+        until(chromium, f"{ASKED} === 'Searching 1 of 3 documents' && {ANSWERED}")
+        measured(chromium, "document.getElementById('shelf').open = true")
+        click(chromium, "#entries > li > label input")
+        until(chromium, f"{ASKED} === 'Searching 3 documents' && document.querySelectorAll('.document').length === 3")
+        quiet(chromium, served)
 
 
 def test_nothing_that_a_document_says_is_obeyed(chromium: Chrome, models: ModelSettings, tmp_path: Path) -> None:

@@ -116,13 +116,16 @@ def test_each_served_document_or_folder_is_a_model(place: Place) -> None:
     code, listed = place.sent("GET", "/v1/models")
     names = [each["id"] for each in listed["data"]]
     assert (code, listed["object"], names[:2]) == (200, "list", [LOG, "notes"])
-    assert all(name.startswith("report.txt-") for name in names[2:])
-    assert len({*names}) == 4
+    assert names[2:] == ["2023/report.txt", "2024/report.txt"]
     assert {(each["object"], each["owned_by"], type(each["created"])) for each in listed["data"]} == {("model", "fbrag", int)}
     for name in names:
         assert place.sent("GET", f"/v1/models/{name}")[1]["id"] == name
         code, told = place.asked(QUESTION, model=name)
         assert (code, told["model"]) == (200, name)
+    code, told = place.asked(QUESTION, model="notes/a.txt")
+    assert (code, told["choices"][0]["message"]["content"][:12]) == (200, ANSWER[:12])
+    code, told = place.asked(QUESTION, model=str(place.folder / "notes" / "a.txt"))
+    assert (code, told["choices"][0]["message"]["content"][:12]) == (200, ANSWER[:12])
     code, told = place.sent("GET", "/v1/models/..%2f..%2fetc%2fpasswd")
     assert (code, told["error"]["code"]) == (404, "model_not_found")
     code, told = place.asked(QUESTION, model="/etc/passwd")

@@ -142,8 +142,11 @@ def test_the_page_is_one_template_one_script_and_one_style(served: Live) -> None
     assert len(found.ids) == len(set(found.ids))
     assert [each["src"] for each in found.scripts] == ["/page/live.js"]
     assert not {each for each in found.attributes if each.startswith("on") or each == "style"}
-    for entry in served.desk.library.entries():
-        assert entry.id in html_of(served, "/")
+    rows = served.get("/page/shelf")[1]["documents"]
+    assert [each["name"] for each in rows] == [each.name for each in served.desk.library.entries()]
+    (letters,) = (each for each in rows if each["kind"] == "folder")
+    assert letters["n_files"] == len(letters["files"]) > 0
+    assert {name.partition("/")[0] for name in letters["files"]} == {"letters"}
     for path, kind in (("/page/live.js", "text/javascript"), ("/page/live.css", "text/css")):
         response = served.send("GET", path)
         assert response.headers["Content-Type"].startswith(kind)

@@ -55,9 +55,17 @@ def routes(desk: Desk) -> list[Route]:
         work = partial(library.source, query["document"], place, _MOST_CHARACTERS, markup=markup == "true")
         return as_json({"schema": "fbrag.source/1", **await in_thread(request, work)})
 
+    async def documents(request: Request) -> Response:
+        return await (upload if request.method == "POST" else listed)(request)
+
+    async def remove(request: Request) -> Response:
+        await anyio.to_thread.run_sync(library.remove, request.path_params["name"])
+        return Response(status_code=204)
+
     return [
-        Route("/v1/documents", listed, methods=["GET"]),
-        Route("/v1/documents", upload, methods=["POST"]),
+        Route("/v1/documents", documents, methods=["GET", "POST"]),
+        Route("/v1/documents/{name:path}", remove, methods=["DELETE"]),
+        Route("/page/add", upload, methods=["POST"]),  # whose errors are in words for the page
         Route("/v1/source", source, methods=["GET"]),
     ]
 

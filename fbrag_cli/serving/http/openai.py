@@ -6,10 +6,8 @@ What was sent cannot be taken back, so an answer is sent once it was checked.
 from __future__ import annotations
 
 import os
-from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
-from functools import wraps
 from time import time
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -23,8 +21,9 @@ from fbrag_cli import __version__
 from fbrag_cli.errors import FbragError
 from fbrag_cli.query import LONGEST_QUESTION
 from fbrag_cli.render.answer import answer_of
+from fbrag_cli.render.as_json import certainty
 from fbrag_cli.render.markdown import answer_in, chat_message
-from fbrag_cli.serving.failure import HttpError, as_json, known, respond, status_of
+from fbrag_cli.serving.failure import HttpError, as_json, known, status_of
 from fbrag_cli.serving.fields import FieldError
 from fbrag_cli.serving.http.body import WHOLE, Text, read
 from fbrag_cli.serving.http.stream import EventStream, finished
@@ -42,7 +41,6 @@ _LONGEST_INSTRUCTIONS = 2_000  # characters of all system messages
 _MOST_TOLD = 50  # exchanges before the question
 _TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 
-Endpoint = Callable[[Request], Awaitable[Response]]
 Most = Annotated[int, Field(ge=1)]
 
 
@@ -94,11 +92,12 @@ class ChatRequest(BaseModel):
         *told, (question, answer) = self._exchanges()
         if answer is not None or not question:
             raise FieldError("messages", "the last one must be a question of the user")
+        _entry(desk.library, self.model)
         method = desk.default_method
         most = min(method.max_tokens, self.max_completion_tokens or self.max_tokens or method.max_tokens)
         return desk.ask(
             question,
-            [_entry(desk.library, self.model).id],
+            [self.model],
             method=replace(method, max_tokens=most, instructions=form or None),  # which name no file here
             conversation=[(each[:LONGEST_QUESTION], answer or "") for each, answer in told[-_MOST_TOLD:]],
         )
@@ -119,7 +118,7 @@ def routes(desk: Desk) -> list[Route]:
     started = int(time())
 
     async def models(request: Request) -> Response:
-        return as_json({"object": "list", "data": [_model(name, started) for name in _named(desk.library)]})
+        return as_json({"object": "list", "data": [_model(each.name, started) for each in desk.library.entries()]})
 
     async def model(request: Request) -> Response:
         name = request.path_params["model"]
@@ -135,9 +134,9 @@ def routes(desk: Desk) -> list[Route]:
         return as_json(await anyio.to_thread.run_sync(reply.whole, await finished(request, job)))
 
     return [
-        Route("/v1/models", _in_form(models)),
-        Route("/v1/models/{model:path}", _in_form(model)),
-        Route("/v1/chat/completions", _in_form(complete), methods=["POST"]),
+        Route("/v1/models", models),
+        Route("/v1/models/{model:path}", model),
+        Route("/v1/chat/completions", complete, methods=["POST"]),
     ]
 
 
@@ -149,34 +148,11 @@ def error_of(failure: FbragError) -> dict[str, Any]:
     return {"error": {"message": message, "type": kind, "param": getattr(failure, "param", None), "code": failure.code}}
 
 
-def _in_form(endpoint: Endpoint) -> Endpoint:
-    """Return the endpoint, whose errors have OpenAI's form."""
-
-    @wraps(endpoint)
-    async def answered(request: Request) -> Response:
-        try:
-            return await endpoint(request)
-        except Exception as error:
-            return await respond(request, error, error_of)
-
-    return answered
-
-
 # -- models ------------------------------------------------------------------------------------------------------------------
 
 
-def _named(library: Library) -> dict[str, LibraryEntry]:
-    """Return the entries by their names for people: that of the file or folder, with the entry's id where others have it too."""
-    entries = library.entries()
-    names = [one_line(os.path.basename(os.path.abspath(each.name)) or each.name) for each in entries]
-    n = Counter(names)
-    return {name if n[name] == 1 else f"{name}-{entry.id}": entry for name, entry in zip(names, entries, strict=True)}
-
-
 def _entry(library: Library, name: str) -> LibraryEntry:
-    """Return the entry of a model's name, or of another name that `Library.find` knows. Raises HttpError, 404."""
-    if (named := _named(library).get(name)) is not None:
-        return named
+    """Return the entry of a model's name. Raises HttpError, 404."""
     try:
         return library.find([name])[0]
     except FbragError as error:
@@ -202,7 +178,7 @@ class _Reply:
         """Return the reply in one piece."""
         message = {"role": "assistant", "content": "".join(self._written(trace)), "refusal": None}
         choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": _finish(trace)}
-        return self._record("chat.completion", [choice]) | {"usage": _usage(trace)}
+        return self._record("chat.completion", [choice]) | {"usage": _usage(trace), "fbrag": _verdict(trace)}
 
     def events(self, event: Event) -> Iterator[tuple[str, str]]:
         """Yield what a stream brings at an event of the job, in their order: names, which are all "", and data."""
@@ -219,7 +195,7 @@ class _Reply:
             return
         for text in written:
             yield "", self._piece({"content": text})
-        yield "", self._piece({}, _finish(trace))
+        yield "", self._piece({}, _finish(trace), fbrag=_verdict(trace))
         if self._asked.counts:
             yield "", dumps(self._record("chat.completion.chunk", []) | {"usage": _usage(trace)})
         yield "", "[DONE]"
@@ -230,9 +206,10 @@ class _Reply:
         folder = os.path.join(os.path.dirname(os.path.normpath(path)), "")
         return [each for each in chat_message(answer_of(trace), "" if folder == os.sep else folder) if each]
 
-    def _piece(self, delta: dict[str, str], finish: str | None = None) -> str:
+    def _piece(self, delta: dict[str, str], finish: str | None = None, **more: Any) -> str:
         choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
-        return dumps(self._record("chat.completion.chunk", [choice]) | ({"usage": None} if self._asked.counts else {}))
+        counts = {"usage": None} if self._asked.counts else {}
+        return dumps(self._record("chat.completion.chunk", [choice]) | counts | more)
 
     def _record(self, kind: str, choices: list[dict[str, Any]]) -> dict[str, Any]:
         return {
@@ -243,6 +220,11 @@ class _Reply:
             "system_fingerprint": f"fbrag-{__version__}",
             "choices": choices,
         }
+
+
+def _verdict(trace: Trace) -> dict[str, Any]:
+    """Return what OpenAI's form has no key for: whether there is an answer, and how sure it is."""
+    return {"status": trace.status, **certainty(trace)}
 
 
 def _finish(trace: Trace) -> str:

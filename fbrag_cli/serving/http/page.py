@@ -17,14 +17,14 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from fbrag_cli import __version__
 from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.corpus import Corpus
 from fbrag_cli.errors import FbragError
 from fbrag_cli.methods.registry import PLAIN, PRESETS, choose_method
-from fbrag_cli.progress import LABELS, Listener
-from fbrag_cli.render import live_page
-from fbrag_cli.serving.failure import HttpError, known
+from fbrag_cli.progress import LABELS, Event, Listener
+from fbrag_cli.query import LONGEST_QUESTION
+from fbrag_cli.render import live_page, page_words
+from fbrag_cli.serving.failure import HttpError, as_json, known
 from fbrag_cli.serving.fields import FieldError
 from fbrag_cli.serving.http.body import read
 from fbrag_cli.serving.http.inquiry import Inquiry, usable_models
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
 _FIRST_CHUNKS, _CHUNKS = 30, 300  # of the first piece of a text, which is seen at once, and of each other one
 _APART = 0.5  # seconds between two lines about what is being read
+_MOST_FILES = 500  # of a folder, which can be chosen one by one
 _LONGEST_FILE = 60  # characters of the name of a saved page
 _NO_LETTER = re.compile("[^a-z0-9]+")
 
@@ -52,6 +53,7 @@ def routes(desk: Desk) -> list[Route]:
         Route("/", page.shell),
         Route("/page/live.js", page.script),
         Route("/page/live.css", page.style),
+        Route("/page/shelf", page.shelf),
         Route("/page/text", page.text),
         Route("/page/ask", page.ask, methods=["POST"]),
         Route("/page/stop/{job}", page.stop, methods=["POST"]),
@@ -69,13 +71,27 @@ class _Page:
     def shell(self, request: Request) -> Response:
         small, large = self._session.names()
         models = {"names": usable_models(self._session), "default": {"small": small, "large": large}}
-        return HTMLResponse(live_page.shell(entries=self._library.entries(), models=models, version=__version__))
+        return HTMLResponse(live_page.shell(models=models, longest=LONGEST_QUESTION))
 
     def script(self, request: Request) -> Response:
         return Response(live_page.script(), media_type="text/javascript")
 
     def style(self, request: Request) -> Response:
         return Response(live_page.style(), media_type="text/css")
+
+    def shelf(self, request: Request) -> Response:
+        """Return the documents, and the files of each folder: their number, and the names of the first ones."""
+        rows = []
+        for entry in self._library.entries():
+            files = self._files(entry) if entry.kind == "folder" else []
+            rows.append({"name": entry.name, "kind": entry.kind, "n_files": len(files), "files": files[:_MOST_FILES]})
+        return as_json({"documents": rows})
+
+    def _files(self, folder: LibraryEntry) -> list[str]:
+        try:
+            return self._library.files(folder)
+        except FbragError:  # the page says it when the folder is read
+            return []
 
     # -- documents -------------------------------------------------------------------------------------------------------
 
@@ -91,15 +107,21 @@ class _Page:
         return StreamingResponse(self._lines(entries, int(at)), media_type="application/x-ndjson")
 
     async def _lines(self, entries: Sequence[LibraryEntry], at: int) -> AsyncIterator[str]:
-        cancellation = Cancellation()
-        work = partial(self._library.read, entries, Listener(cancellation=cancellation))
+        cancellation, told = Cancellation(), [""]
+
+        def note(event: Event) -> None:
+            if event.kind == "progress" and event.total:
+                what = event.text or "pages"
+                told[0] = f"{LABELS.get(event.stage, event.stage)}: {event.done:,.0f} of {event.total:,.0f} {what}"
+
+        work = partial(self._library.read, entries, Listener(progress=note, cancellation=cancellation))
         reading = asyncio.ensure_future(anyio.to_thread.run_sync(work, abandon_on_cancel=True))
         try:
             while not (await asyncio.wait((reading,), timeout=_APART))[0]:
-                yield dumps({"reading": self._reading()}) + "\n"
+                yield dumps({"reading": told[0]}) + "\n"
             corpus, warnings = reading.result().corpus, reading.result().warnings
             about, shown = live_page.outline(corpus, at)
-            unread = [one_line(_within(each.removeprefix("left out: "), entries)) for each in warnings]
+            unread = [page_words.plain(_within(each.removeprefix("left out: "), entries)) for each in warnings]
             seconds = await anyio.to_thread.run_sync(self._seconds, corpus)
             yield dumps(about | {"unread": unread, "seconds": seconds}) + "\n"
             first = shown.start
@@ -108,17 +130,10 @@ class _Page:
                 yield dumps({"texts": await anyio.to_thread.run_sync(live_page.texts, corpus, window)}) + "\n"
                 first = window.stop
         except Exception as error:
-            yield dumps(known(error).as_json()) + "\n"
+            yield dumps(page_words.error(known(error)).as_json()) + "\n"
         finally:
             cancellation.request(StoppedError())
             reading.cancel()
-
-    def _reading(self) -> str:
-        """Return how much is read of documents that are being read, in words; "" while it is not known."""
-        event = self._library.progress
-        if event is None or not event.total:
-            return ""
-        return f"{LABELS.get(event.stage, event.stage)}: {event.done:,.0f} of {event.total:,.0f} {event.text or 'pages'}"
 
     def _seconds(self, corpus: Corpus) -> dict[str, int]:
         """Return how long a question takes with each preset, about, by the pace of the last one; without those not known."""

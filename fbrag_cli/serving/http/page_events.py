@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from fbrag_cli.progress import LABELS, Event
-from fbrag_cli.render import live_page
+from fbrag_cli.render import live_page, page_words
 from fbrag_cli.render.as_json import Events
 from fbrag_cli.serving.failure import known
 from fbrag_cli.serving.job import END, StoppedError
-from fbrag_cli.text.printable import dumps, one_line, printable
+from fbrag_cli.text.printable import dumps, printable
 
 if TYPE_CHECKING:
     from fbrag_cli.corpus import Corpus
@@ -58,5 +58,4 @@ class PageEvents:
         except StoppedError:
             return "stopped", {}
         except Exception as error:
-            about = known(error).as_json()["error"]
-            return "error", {key: value and one_line(value) for key, value in about.items()}
+            return "error", page_words.error(known(error)).as_json()["error"]

@@ -60,7 +60,7 @@ def serve(
         app = CORSMiddleware(
             app,
             access.origins,
-            allow_methods=["GET", "POST"],
+            allow_methods=["GET", "POST", "DELETE"],
             allow_headers=["Authorization", "Content-Type"],
             allow_private_network=True,  # a page of the internet asks a private address
             expose_headers=["Retry-After"],
