@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import os
 import re
@@ -18,11 +16,14 @@ from fbrag_cli.errors import FbragError
 from fbrag_cli.progress import Event, Progress, silent
 from fbrag_cli.query import question_fault
 from fbrag_cli.text.printable import one_line
+from fbrag_cli.text.records import BadRecordError, columns_of, is_array, of_csv, of_json
 
 Key = tuple[str, str]  # of a row: document and id
 
-_FORMS: dict[str, Literal["csv", "jsonl"]] = {".csv": "csv", ".tsv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
-_DELIMITERS = ",;\t"
+_FORMS: dict[str, Literal["csv", "json"]] = {
+    **dict.fromkeys((".csv", ".tsv"), "csv"),
+    **dict.fromkeys((".json", ".jsonl", ".ndjson"), "json"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,11 @@ class Job:
     @property
     def key(self) -> Key:
         return self.document, self.id
+
+    @property
+    def unreadable(self) -> Job:
+        """The job whose row says that the documents cannot be read, for all of their questions."""
+        return Job(self.documents, "", "")
 
 
 def read_questions(path: str, stdin: BinaryIO | None = None, progress: Progress = silent) -> list[Job]:
@@ -98,106 +104,62 @@ def _read(path: str, stdin: BinaryIO | None, progress: Progress, *, with_documen
             raise
         option = "--pairs" if with_documents else "-Q"
         raise FbragError(error.code, error.message, f"name a file, or read stdin: {option} -", document=path) from None
-    decoded = decode(Source(path, source.name, source.data)) if source.data else Decoded("", "utf-8")
+    try:
+        decoded = decode(Source(path, source.name, source.data)) if source.data else Decoded("", "utf-8")
+    except FbragError as error:
+        raise FbragError("usage", error.message, "questions are in text, CSV or JSON") from None
     for warning in decoded.warnings:
         progress(Event("read", "warning", text=warning))
-    text, lines = decoded.text, dict[Key, int]()
+    text, places = decoded.text, dict[Key, str]()
     jobs: list[Job] = []
     try:
         form = _FORMS.get(PurePath(path).suffix.lower()) or _form_of(text, with_documents)
-        read = _of_json if form == "jsonl" else _of_csv if form == "csv" or with_documents else _of_text
-        for line, record in list(read(text)):
-            job = _job(line, record, str(len(jobs) + 1), with_documents)
-            if (before := lines.setdefault(job.key, line)) != line:
-                hint = "give each row a unique id (default: its number)"
-                raise _Wrong(line, f"id {one_line(job.id, 40)} is also on line {before}", hint)
+        read = of_json if form == "json" else of_csv if form == "csv" or with_documents else _of_text
+        for place, record in list(read(text)):
+            job = _job(place, record, str(len(jobs) + 1), with_documents)
+            if (before := places.setdefault(job.key, place)) != place:
+                raise BadRecordError(place, f"id {one_line(job.id, 40)} is also on {before}; give each row its own")
             jobs.append(job)
-    except _Wrong as error:
-        raise FbragError("usage", f"{source.name}, line {error.line}: {error.reason}", error.hint) from None
+    except BadRecordError as error:
+        raise FbragError("usage", f"{source.name}, {error.place}: {error}", "fbrag batch --help") from None
     if not jobs:
         raise FbragError("usage", f"no questions in {source.name}", 'write one per line, or use CSV with a "question" column')
     return jobs
 
 
-def _form_of(text: str, is_jobs: bool) -> Literal["csv", "jsonl", "text"]:
-    """Return the format of a file whose suffix does not show it. Raises _Wrong for a single JSON array."""
-    if re.match(r'\s*\[\s*[{"]', text):
-        raise _Wrong(1, "expected one JSON object per line, not an array")
+def _form_of(text: str, is_jobs: bool) -> Literal["csv", "json", "text"]:
+    """Return the format of a file whose suffix does not show it."""
     first = text.lstrip().partition("\n")[0]
-    if first.startswith("{"):
-        return "jsonl"
-    return "csv" if is_jobs or "question" in _columns(first)[0] else "text"
+    if first.startswith("{") or is_array(text):
+        return "json"
+    return "csv" if is_jobs or "question" in columns_of(first)[0] else "text"
 
 
-class _Wrong(Exception):
-    def __init__(self, line: int, reason: str, hint: str = "fbrag batch --help") -> None:
-        super().__init__(reason)
-        self.line, self.reason, self.hint = line, reason, hint
-
-
-def _of_text(text: str) -> Iterator[tuple[int, Any]]:
+def _of_text(text: str) -> Iterator[tuple[str, Any]]:
     for number, line in enumerate(text.split("\n"), 1):
         if (line := line.strip()) and not line.startswith("#"):
-            yield number, {"question": line}
+            yield f"line {number}", line
 
 
-def _of_json(text: str) -> Iterator[tuple[int, Any]]:
-    for number, line in enumerate(text.split("\n"), 1):
-        if not line.strip():
-            continue
-        try:
-            record = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise _Wrong(number, f"invalid JSON: {error}") from None
-        if not isinstance(record, dict):
-            raise _Wrong(number, "not an object")
-        yield number, record
-
-
-def _of_csv(text: str) -> Iterator[tuple[int, Any]]:
-    columns, delimiter = _columns(text.partition("\n")[0])
-    if "question" not in columns:
-        raise _Wrong(1, f'no "question" column (columns: {one_line(", ".join(columns), 80) or "none"})')
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, skipinitialspace=True, strict=True)
-    end = 0
-    try:
-        for values in reader:
-            line, end = end + 1, reader.line_num
-            if line == 1 or not any(value.strip() for value in values):
-                continue
-            if len(values) > len(columns):
-                raise _Wrong(line, f"{len(values)} values for {len(columns)} columns")
-            yield line, dict(zip(columns, map(str.strip, values), strict=False))
-    except csv.Error as error:
-        raise _Wrong(reader.line_num, str(error)) from None
-
-
-def _columns(line: str) -> tuple[list[str], str]:
-    """Return the lower-cased column names and the delimiter. There are no names if csv cannot parse the line."""
-    delimiter = max(_DELIMITERS, key=line.count)
-    try:
-        names = next(csv.reader([line], delimiter=delimiter, skipinitialspace=True), [])
-    except csv.Error:  # longer than 131,072 characters
-        names = []
-    return [name.strip().lower() for name in names], delimiter
-
-
-def _job(line: int, record: dict[str, Any], number: str, with_documents: bool) -> Job:
+def _job(place: str, record: Any, number: str, with_documents: bool) -> Job:
+    record = {"question": record} if isinstance(record, str) else record
+    if not isinstance(record, dict):
+        raise BadRecordError(place, "not an object")
     text, id, document = record.get("question"), record.get("id"), record.get("document", "")
     if not isinstance(text, str) or not text.strip():
-        raise _Wrong(line, "missing question")
+        raise BadRecordError(place, "missing question")
     if fault := question_fault(text):
-        raise _Wrong(line, fault)
+        raise BadRecordError(place, fault)
     if isinstance(id, bool) or not isinstance(id, str | int | float | None) or not isinstance(document, str | None):
-        raise _Wrong(line, "id and document must be text")
+        raise BadRecordError(place, "id and document must be text")
     if with_documents and not document:
-        raise _Wrong(line, "missing document")
+        raise BadRecordError(place, "missing document")
     named = "" if id is None else str(id).strip()
     documents = (document,) if with_documents and document else ()
-    return Job(documents, named or number, text.strip(), _answers(line, record.get("answers")))
+    return Job(documents, named or number, text.strip(), _answers(place, record.get("answers")))
 
 
-def _answers(line: int, value: object) -> tuple[str, ...]:
+def _answers(place: str, value: object) -> tuple[str, ...]:
     """Return the gold answers in a list, in a text that is a JSON list, or in a single answer."""
     if isinstance(value, str) and value.lstrip().startswith("["):
         try:
@@ -206,5 +168,5 @@ def _answers(line: int, value: object) -> tuple[str, ...]:
             pass  # an answer that begins with a bracket
     listed = value if isinstance(value, list) else [] if value in (None, "") else [value]
     if not all(isinstance(each, str | int | float) for each in listed):
-        raise _Wrong(line, "answers must be text, or a list of texts")
+        raise BadRecordError(place, "answers must be text, or a list of texts")
     return tuple(map(str, listed))

@@ -170,6 +170,7 @@ def rows(
     todo = deque(_blocks(jobs))
     idle = [actor.remote(setup) for _ in range(min(workers.n, len(todo)))]
     running: dict[Any, tuple[Any, deque[Job]]] = {}
+    unreadable = set[str]()  # several workers may have met such a document
     while todo or running:
         while todo and idle:
             worker, block = idle.pop(), todo.popleft()
@@ -181,7 +182,11 @@ def rows(
             raise error
         for stream in ready:
             worker, block = running[stream]
-            yield from _next(stream, block, setup, before)
+            for row in _next(stream, block, setup, before):
+                if row["id"] is not None or row["document"] not in unreadable:
+                    yield row
+                if row["id"] is None:
+                    unreadable.add(row["document"])
             if not block:
                 del running[stream]
                 idle.append(worker)
@@ -214,6 +219,8 @@ def _next(stream: Any, block: deque[Job], setup: Setup, before: Earlier | None) 
             yield failed(block.popleft(), lost, setup.settings.described())
         return
     job = block.popleft()
+    if made["id"] is None:  # for all questions on the document
+        block.clear()
     if before and made["sha256"]:
         before.check_read(job, made["sha256"])
     yield made

@@ -43,6 +43,7 @@ BOM = "\ufeff"
 _CORNER = "document \\ question"  # the first cell of a wide table, which identifies it
 _FORMULA = re.compile(r"\s*[=+\-@\uff1d\uff0b\uff0d\uff20]|[\t\r]")
 _NUMBER = re.compile(r"[+-]?[0-9][0-9.,]*%?")
+_YES_NO = {True: "yes", False: "no", None: None}
 
 
 def answered(job: Job, trace: Trace, settings: Mapping[str, object]) -> dict[str, Any]:
@@ -75,7 +76,7 @@ def answered(job: Job, trace: Trace, settings: Mapping[str, object]) -> dict[str
 
 
 def failed(job: Job, error: FbragError, settings: Mapping[str, object]) -> dict[str, Any]:
-    """Return the row of a question that could not be answered."""
+    """Return the row of a question that could not be answered, or of a document that could not be read (`Job.unreadable`)."""
     return _row(job, settings, status="error", error={"code": error.code, "message": error.message, "hint": error.hint})
 
 
@@ -87,7 +88,7 @@ def _row(job: Job, settings: Mapping[str, object], *, status: str, **found: Any)
         *("answer_probability", "confidence", "matching_passages"),
     )
     return {
-        **{"schema": SCHEMA, "id": job.id, "document": job.document, "question": job.question, **given},
+        **{"schema": SCHEMA, "id": job.id or None, "document": job.document, "question": job.question or None, **given},
         "status": status,
         **dict.fromkeys(nothing),
         **{"missing_terms": [], "sources": [], "citations": [], "seconds": None, "warnings": [], "error": None, "sha256": []},
@@ -151,6 +152,8 @@ def row_line(row: Row) -> str:
     JSON."""
     flat = {
         **row,
+        **{name: row[name] and round(row[name], 2) for name in ("confidence", "support", "agreement")},
+        "low_confidence": _YES_NO[row["low_confidence"]],
         "missing_terms": " ".join(row["missing_terms"]),
         "sources": "; ".join(map(_place, row["sources"])),
         "answers": dumps(row["answers"]) if "answers" in row else None,

@@ -78,9 +78,9 @@ def rows(
 ) -> Iterator[dict[str, Any]]:
     """Yield the row of each job, in order. Consecutive jobs on the same documents share their collection.
 
-    before: rows of an earlier run. An unreadable document or a failed question makes a failed row. Raises FbragError if all
-    questions would fail (`ENDING`), `usage` if a document has changed since the earlier rows were written, and the error of the
-    listener's cancellation.
+    before: rows of an earlier run. A failed question makes a failed row; an unreadable document makes one for all its questions.
+    Raises FbragError if all questions would fail (`ENDING`), `usage` if a document has changed since the earlier rows were
+    written, and the error of the listener's cancellation.
     """
     described, taken = settings.described(), deque[Job]()
 
@@ -90,12 +90,13 @@ def rows(
         for job in jobs:
             if job.documents != last:
                 last, collection = job.documents, _collected(job, session, settings, stdin)
-                if before and not isinstance(collection, FbragError):
+                if isinstance(collection, FbragError):
+                    taken.append(job.unreadable)
+                    yield collection
+                elif before:
                     before.check_read(job, [document.sha256 for document in collection.corpus.documents])
-            taken.append(job)
-            if isinstance(collection, FbragError):
-                yield collection
-            else:
+            if not isinstance(collection, FbragError):
+                taken.append(job)
                 yield Query(job.question, collection, settings.method, retriever=settings.retriever)
 
     at_once = settings.at_once or how_many_pay(session, settings.method)
@@ -130,6 +131,10 @@ class Earlier:
     statuses: Mapping[Key, str]
     questions: Mapping[Key, str]
     documents: Mapping[str, Sequence[str]]
+
+    def has(self, job: Job) -> bool:
+        """Return whether a row answers the job, or says that its documents cannot be read."""
+        return not self.statuses.keys().isdisjoint((job.key, job.unreadable.key))
 
     def check_jobs(self, jobs: Iterable[Job]) -> None:
         """Raise FbragError `usage` if a question or a file has changed since its rows were written."""
@@ -169,7 +174,7 @@ def earlier(rows: Iterable[Row], settings: Mapping[str, object], name: str) -> E
             if (written := json.dumps(now)) not in seen:
                 _compare(now, expected, name)
                 seen.add(written)
-            document, id, status, question = _texts([row[each] for each in ("document", "id", "status", "question")])
+            document, id, status, question = _texts([row["document"], row["id"] or "", row["status"], row["question"] or ""])
             statuses[document, id], questions[document, id] = status, question
             if row["sha256"]:
                 documents[document] = _texts(row["sha256"])

@@ -24,7 +24,7 @@ from fbrag_cli.cli.method_options import MethodOptions
 from fbrag_cli.cli.options import BatchOptions, Options, PasswordOptions, RunOptions, check_outputs, files_of
 from fbrag_cli.cli.session import open_session
 from fbrag_cli.cli.signals import Terminated, limit_time
-from fbrag_cli.cli.streams import is_special, open_output, open_stdin, read_password
+from fbrag_cli.cli.streams import check_output, is_special, open_output, open_stdin, read_password
 from fbrag_cli.cli.usage import check_stdin, is_question
 from fbrag_cli.errors import ExitCode, FbragError
 from fbrag_cli.generation.server.address import is_server
@@ -95,9 +95,10 @@ def batch(console: Console, command: BatchCommand) -> int:
         if is_local and (at_once or 1) > 1 and not session.on_gpu:
             console.hint(f"on a CPU, --jobs {at_once} is slower than --jobs 1")
         before = _before(output, jobs, settings, options)
-        tally = Tally(line, [before.statuses[job.key] for job in jobs if job.key in before.statuses], len(jobs))
+        todo = [job for job in jobs if not before.has(job)]
+        keys = dict.fromkeys(key for job in jobs for key in (job.key, job.unreadable.key))
+        tally = Tally(line, [before.statuses[key] for key in keys if key in before.statuses], len(jobs), todo)
         listener = Listener(progress=tally.receive, cancellation=console.cancellation)
-        todo = [job for job in jobs if job.key not in before.statuses]
         views.begin(jobs, output.rows)
         rows = _engine(command, session, settings, workers, console)
         with tally.told_of_a_stop(console, options.output):
@@ -105,8 +106,9 @@ def batch(console: Console, command: BatchCommand) -> int:
                 with console.cancellation.native():  # a row is written, shown and counted, or none of the three
                     output.write(row)
                     views.add(row)
-                    n_errors = tally.add(row["status"])
+                    n_errors = tally.add(row)
                 if n_errors >= options.most_errors:
+                    tally.warn_of_errors(console, n_errors)
                     break
     return tally.report(console, options.output)
 
@@ -194,8 +196,8 @@ def _before(output: RowFile | _Stream, jobs: Sequence[Job], settings: BatchSetti
     before.check_jobs(jobs)
     if not options.retry_errors:
         return before
-    keys = {job.key for job in jobs}
-    output.keep(lambda row: row["status"] != "error" or (row["document"], row["id"]) not in keys)
+    keys = {key for job in jobs for key in (job.key, job.unreadable.key)}
+    output.keep(lambda row: row["status"] != "error" or (row["document"], row["id"] or "") not in keys)
     return earlier(output.rows, settings.described(), name)
 
 
@@ -266,11 +268,13 @@ def open_rows_to(name: str, *, resume: bool) -> Iterator[RowFile | _Stream]:
 
 
 class Tally:
-    """Counts rows by status, and shows the counts. before: the statuses of rows from an earlier run."""
+    """Counts rows by status, and shows the counts. before: the statuses of rows from an earlier run. total: number of jobs.
+    todo: the jobs of this run."""
 
-    def __init__(self, line: ProgressLine, before: Sequence[str], total: int) -> None:
+    def __init__(self, line: ProgressLine, before: Sequence[str], total: int, todo: Sequence[Job]) -> None:
         self._line, self._total, self._n_before = line, total, len(before)
         self._counts, self._n_errors_before = Counter(before), before.count("error")
+        self._open, self._n_failed = Counter(job.document for job in todo), 0
         line(Event("batch", "start"))
         self._show()
 
@@ -280,9 +284,12 @@ class Tally:
         if (event.stage, event.kind) == ("load", "done"):
             self._show()
 
-    def add(self, status: str) -> int:
+    def add(self, row: Row) -> int:
         """Count a row. Return how many rows of this run have failed."""
-        self._counts[status] += 1
+        of_all = row["id"] is None  # the document cannot be read
+        self._open[row["document"]] -= self._open[row["document"]] if of_all else 1
+        self._counts[row["status"]] += 1
+        self._n_failed += row["status"] == "error" and not of_all
         self._show()
         return self._counts["error"] - self._n_errors_before
 
@@ -294,9 +301,14 @@ class Tally:
         before = f" ({self._n_before:,} from an earlier run)" if self._n_before else ""
         name = "" if output == "-" else f" → {output}"
         console.info(f"{plural(sum(counts.values()), 'row')}{before}: {', '.join(parts)}{name}")
-        if n_errors and name:
+        if self._n_failed and name:
             console.hint("add --retry-errors to rerun the failed rows")
         return ExitCode.NEGATIVE if n_errors else ExitCode.DONE
+
+    def warn_of_errors(self, console: Console, n_errors: int) -> None:
+        """Say that the run stops because of its errors, and how many of its rows are missing."""
+        self._line(Event("batch", "done"))
+        console.warning(f"stopped after {plural(n_errors, 'error')}; {plural(self._open.total(), 'row')} not asked")
 
     @contextmanager
     def told_of_a_stop(self, console: Console, output: str) -> Iterator[None]:
@@ -311,7 +323,7 @@ class Tally:
 
     def _show(self) -> None:
         errors = f", {plural(self._counts['error'], 'error')}" if self._counts["error"] else ""
-        self._line(Event("batch", "progress", sum(self._counts.values()), self._total, f"rows{errors}"))
+        self._line(Event("batch", "progress", self._total - self._open.total(), self._total, f"rows{errors}"))
 
 
 class Views:
@@ -336,33 +348,37 @@ class Views:
     def add(self, row: Row) -> None:
         self.n_rows += 1
         if self._matrix is not None:
-            self._matrix.add(sheet.shown(row))
+            cell = sheet.shown(row)
+            if row["id"] is None:
+                self._matrix.fail(cell)
+            else:
+                self._matrix.add(cell)
 
 
 @contextmanager
 def open_views(options: BatchOptions) -> Iterator[Views]:
-    """Open the CSV of -o, and the files of --html and --wide. They are written when the block ends, even if it is stopped after a
-    row.
+    """Make the CSV of -o, and the files of --html and --wide, when the block ends, even if it is stopped after a row.
 
-    Raises FbragError `output` as `open_output` does, and `usage` for stdout.
+    Raises FbragError `output` as `open_output` does, before the block if possible, and `usage` for stdout.
     """
     for option, path in (("--html", options.html), ("--wide", options.wide)):
         if path == "-":
             raise FbragError("usage", f"{option} cannot write to stdout, which has the rows", f"name a file: {option} FILE")
     made = options.output if sheet.is_sheet(options.output) and not is_special(options.output) else None
     matrix = Matrix() if options.html or options.wide else None
+    files = [("-o", made), ("--html", options.html), ("--wide", options.wide)]
+    for option, path in files:
+        if path:
+            check_output(path, option)
+    views, stopped = Views(matrix), None
+    try:
+        yield views
+    except (FbragError, KeyboardInterrupt, Terminated) as error:
+        if not views.n_rows:
+            raise
+        stopped = error
     with ExitStack() as stack:
-        lines, html, table = (
-            stack.enter_context(open_output(path, option)) if path else None
-            for option, path in (("-o", made), ("--html", options.html), ("--wide", options.wide))
-        )
-        views, stopped = Views(matrix), None
-        try:
-            yield views
-        except (FbragError, KeyboardInterrupt, Terminated) as error:
-            if not views.n_rows:
-                raise
-            stopped = error
+        lines, html, table = (stack.enter_context(open_output(path, option)) if path else None for option, path in files)
         if lines:
             lines.write(sheet.BOM + sheet.line(sheet.COLUMNS))
             if views.n_rows:

@@ -17,7 +17,7 @@ from fbrag_cli.cli.console import Console
 from fbrag_cli.progress import LABELS, Event, Progress
 from fbrag_cli.query import Query
 from fbrag_cli.session.forecast import Forecast
-from fbrag_cli.text.printable import byte_size, one_line, plural
+from fbrag_cli.text.printable import byte_size, minutes, one_line, plural
 from fbrag_cli.text.table import shorten, width_of
 
 if TYPE_CHECKING:
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 SHOW_AFTER_SECONDS = 1.0
 _COUNTED = ("read", "index", "embed", "eval", "batch", "train")  # stages that count files, chunks, rows …
+_LONG = ("eval", "batch", "train")  # of which a log shows a line each minute
+_LOGGED_EVERY = 60.0  # seconds
 _UNITS = {"embed": "chunks"}
 _RATE_OVER = 900.0  # seconds over which a rate is averaged: a row may take a minute
 _DRAWN_EVERY = 0.1  # seconds
@@ -43,7 +45,8 @@ _MOST_LINES = 4  # per sentence
 def progress_line(console: Console) -> Iterator[ProgressLine]:
     """Yield a listener that shows one changing line on a terminal; with -v it prints a line per finished stage.
 
-    On a terminal without bars (--no-progress, TERM=dumb) it prints a plain line when a stage begins.
+    On a terminal without bars (--no-progress, TERM=dumb) it prints a plain line when a stage begins. Without a terminal it prints
+    one each minute in a run of many questions.
     """
     line = ProgressLine(console)
     try:
@@ -70,6 +73,7 @@ class ProgressLine:
         self._bar: Bar | None = None
         self._lock, self._closed = RLock(), Flag()  # the clock draws from another thread
         self._clock: Thread | None = None
+        self._counts: list[tuple[float, Event]] = []  # the first and the last count of a long run, with their times
 
     def __call__(self, event: Event) -> None:
         with self._lock:
@@ -134,6 +138,8 @@ class ProgressLine:
     def _count(self, event: Event, label: str) -> None:
         """Show a bar once the stage has taken a second and is not done."""
         unit = event.text or _UNITS.get(event.stage, "pages")
+        if event.stage in _LONG and self._console.bars and not sys.stderr.isatty():
+            self._log(event)
         if self._bar is None:
             waited = perf_counter() - self._started.setdefault(event.stage, perf_counter())
             if waited < SHOW_AFTER_SECONDS or event.done >= event.total or not self._console.shows_bars():
@@ -142,6 +148,22 @@ class ProgressLine:
             self.clear()
             self._bar = Bar(self._console, label)
         self._bar.update(event.done, event.total, unit)
+
+    def _log(self, event: Event) -> None:
+        """Note a count, and print the status each minute from the first one on."""
+        self._counts[1:] = [(time.monotonic(), event)]
+        if self._clock is None:
+            self._clock = Thread(target=self._print_each_minute, name="progress", daemon=True)
+            self._clock.start()
+
+    def _print_each_minute(self) -> None:
+        while not self._closed.wait(_LOGGED_EVERY):
+            with self._lock:
+                if self._status and not self._closed.is_set():
+                    (began, first), (now, last) = self._counts[0], self._counts[-1]
+                    done, rest = last.done - first.done, last.total - last.done
+                    left = f", about {minutes((now - began) / done * rest)} left" if done and rest else ""
+                    self._console.info(self._status + left)
 
     def _set(self, status: str, *, at_once: bool = False) -> None:
         self._status = status

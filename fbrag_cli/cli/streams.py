@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
 
 from fbrag_cli.errors import FbragError, lacking
-from fbrag_cli.storage.files import is_full, not_writable, read_small, whole_file
+from fbrag_cli.storage.files import delete, is_full, listed, not_writable, read_small, whole_file
 
 if TYPE_CHECKING:
     from fbrag_cli.cli.console import Console
@@ -116,6 +117,20 @@ def open_output(path: str, option: str = "-o") -> Iterator[TextIO]:
         if at_work:
             raise
         raise blamed(error) from None
+
+
+def check_output(path: str, option: str = "-o") -> None:
+    """Raise what `open_output` would raise, before work that takes long. Delete what a killed process left of the same output."""
+
+    class Tried(Exception): ...
+
+    if not is_special(path):
+        target = Path(os.path.realpath(path))
+        for part in listed(target.parent):
+            if re.fullmatch(rf"\.{re.escape(target.name)}\.[0-9a-f]{{8}}\.part", part.name):
+                delete(Path(part))
+        with suppress(Tried), open_output(path, option):
+            raise Tried
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 
 from markupsafe import Markup
@@ -57,6 +57,12 @@ class Matrix:
     def add(self, cell: Cell) -> None:
         self.name(cell.document, cell.question)
         self.cells[cell.document, cell.question] = cell
+
+    def fail(self, cell: Cell) -> None:
+        """Show `cell` for every question that is asked of its document, which cannot be read."""
+        for document, question in self.asked:
+            if document == cell.document:
+                self.cells.setdefault((document, question), replace(cell, question=question))
 
     def answers(self, document: str) -> Iterator[tuple[str, str]]:
         """Yield each question with the answer from a document; "" if there is no row."""

@@ -65,6 +65,11 @@ def in_short(named: Iterable[tuple[str, str]], most: int = 12) -> list[str]:
     return lines if rest <= 1 else [*lines[: most - 1], f"{rest} more kinds of warnings (--json lists all)"]
 
 
+def minutes(seconds: float) -> str:
+    """Return a duration in words, such as "8 min" or "2.5 h"."""
+    return f"{seconds / 3600:.1f} h" if seconds >= 5400 else f"{max(1, round(seconds / 60))} min"
+
+
 def byte_size(count: float) -> str:
     """Return a number of bytes for people, such as "1.1 GB", "98 MB" or "0 kB"."""
     if count >= 1e9:

@@ -25,6 +25,7 @@ from fbrag_cli.session.session import Session
 from fbrag_cli.storage.files import not_writable, read_small, sha256_of, whole_file
 from fbrag_cli.storage.rows import Row, RowFile, open_rows
 from fbrag_cli.text.languages import detect
+from fbrag_cli.text.printable import minutes
 from fbrag_cli.training.rows import Material
 
 Tensors = Mapping[str, NDArray[Any]]
@@ -74,8 +75,7 @@ class Work:
                 if not is_said and (n == _TIMED or seconds > _LATEST):
                     is_said, rest = True, seconds / n * left
                     if left > 2 * n and rest > _LATEST:
-                        time = f"{rest / 3600:.1f} h" if rest >= 5400 else f"{max(1, round(rest / 60))} min"
-                        self.note(f"about {time} left ({left:,} {unit}, {seconds / n:.1f} s each)")
+                        self.note(f"about {minutes(rest)} left ({left:,} {unit}, {seconds / n:.1f} s each)")
 
     def is_made(self, folder: Folder, stage: str, inputs: Mapping[str, Any], checkpoint: Path) -> bool:
         """Return whether an earlier run has finished a stage with these inputs. With `restart`, delete its checkpoint instead."""

@@ -61,12 +61,25 @@ def test_a_file_that_is_none_is_for_stdin(tmp_path: Path) -> None:
 def test_an_id_that_is_the_number_of_another_row(tmp_path: Path) -> None:
     with pytest.raises(FbragError, match="line 3: id 1 is also on line 2") as raised:
         read_questions(file(tmp_path, "q.csv", "question,id\nWho?,\nWhy?,1\n"))
-    assert "its number" in str(raised.value.hint)
+    assert "give each row its own" in raised.value.message
 
 
 def test_json_lines(tmp_path: Path) -> None:
-    path = file(tmp_path, "q.jsonl", '{"question":"Who?","id":7,"answers":["Tom"],"more":1}\n\n{"question":"Why?"}')
-    assert read_questions(path) == [Job((), "7", "Who?", ("Tom",)), Job((), "2", "Why?")]
+    records = '{"question":"Who?","id":7,"answers":["Tom"],"more":1}', '{"question":"Why?"}'
+    for name, text in (
+        ("q.jsonl", "\n\n".join(records)),
+        ("q.json", f"[{','.join(records)}]"),
+        ("q", f'[{records[0]},\n"Why?"]'),
+    ):
+        assert read_questions(file(tmp_path, name, text)) == [Job((), "7", "Who?", ("Tom",)), Job((), "2", "Why?")]
+
+
+def test_a_file_that_is_none_of_these_is_told_as_questions(tmp_path: Path) -> None:
+    path = tmp_path / "q.txt"
+    path.write_bytes(bytes(range(256)) * 20)
+    with pytest.raises(FbragError) as raised:
+        read_questions(str(path))
+    assert (raised.value.code, raised.value.hint) == ("usage", "questions are in text, CSV or JSON")
 
 
 @pytest.mark.parametrize("text", ["Who?\nWhy?", "id,question\n1,Who?\n2,Why?", '{"question":"Who?"}\n{"question":"Why?"}'])
@@ -91,9 +104,11 @@ def test_jobs_name_their_documents(tmp_path: Path) -> None:
         ("q.csv", "question\nWho?,when?\n", "line 2: 2 values for 1 columns"),
         ("q.csv", "question,id\nWho?,1\nWhy?,1\n", "line 3: id 1 is also on line 2"),
         ("q.jsonl", '{"question":"Who?"}\n{"question":', "line 2: invalid JSON"),
-        ("q.jsonl", '["Who?"]', "line 1: not an object"),
-        ("q.json", '[{"question":"Who?"},{"question":"Why?"}]', "line 1: expected one JSON object per line"),
-        ("q.json", '[\n  "Who?",\n  "Why?"\n]', "line 1: expected one JSON object per line"),
+        ("q.jsonl", '{"question":"Who?"}\n["Why?"]', "line 2: not an object"),
+        ("q.json", '[{"question":"Who?"},{"quest":"Why?"}]', "row 2: missing question"),
+        ("q.json", '[\n  "Who?",\n  5\n]', "row 2: not an object"),
+        ("q.json", '[\n  "Who?",\n', "line 3: invalid JSON"),
+        ("q.json", "[" * 100_000, "line 1: invalid JSON"),
         ("q.jsonl", '{"question":5}', "line 1: missing question"),
         ("q.txt", "Who?\n?\n", "line 2: the question has no letter and no digit"),
         ("q.jsonl", '{"question":"Who\\u0000?"}', "line 1: the question has a NUL character"),

@@ -6,6 +6,7 @@ import csv
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -93,7 +94,7 @@ def test_a_run_that_is_killed_six_times_ends_as_one_that_was_not(
 ) -> None:
     arguments = ["batch", "docs/a.txt", "-Q", "q.txt", "--no-cache", *SMALL]
     output, chance = folder / "killed.jsonl", random.Random(0)
-    command = [sys.executable, "-m", "fbrag_cli", *arguments, "-o", output.name]
+    command = [sys.executable, "-m", "fbrag_cli", *arguments, "-o", output.name, "--html", "killed.html"]
     started = time.monotonic()
     subprocess.run(command, cwd=folder, env=clean_environment, check=True)
     needed = time.monotonic() - started
@@ -119,6 +120,7 @@ def test_a_run_that_is_killed_six_times_ends_as_one_that_was_not(
             output.unlink()
     assert fbrag(*arguments, "-o", output.name).returncode == 0
     assert timeless(output) == whole
+    assert not list(folder.glob(".*.part"))
     assert ended > 0, "no run got to its end over several kills"
 
 
@@ -164,17 +166,21 @@ def test_names_that_are_no_utf_8(fbrag: Run, folder: Path) -> None:
         assert "6 rows (3 from an earlier run)" in done.stderr
 
 
-def test_a_document_that_cannot_be_read_makes_rows_with_errors(fbrag: Run, folder: Path) -> None:
+def test_a_document_that_cannot_be_read_makes_one_row_for_all_its_questions(fbrag: Run, folder: Path) -> None:
     (folder / "jobs.csv").write_text(
         "document,question,id,answers\ndocs/a.txt,When did the brig sail?,x,noon\nnone.txt,Who?,y,\nnone.txt,Why?,z,\n", "utf-8"
     )
     arguments = ("batch", "--pairs", "jobs.csv", "-o", "out.jsonl", *SMALL)
     done = fbrag(*arguments)
     assert done.returncode == 1
-    assert "3 rows: " in done.stderr
-    assert "2 errors → out.jsonl" in done.stderr
+    assert "2 rows: " in done.stderr
+    assert "1 error → out.jsonl" in done.stderr
+    assert "--retry-errors" not in done.stderr  # it would not help
     found = rows_of(folder / "out.jsonl")
-    assert [(row["id"], row["status"] == "error") for row in found] == [("x", False), ("y", True), ("z", True)]
+    assert [(row["id"], row["question"], row["status"] == "error") for row in found] == [
+        ("x", "When did the brig sail?", False),
+        (None, None, True),
+    ]
     assert found[0]["answers"] == ["noon"]
     assert found[1]["error"]["code"] == "doc_not_found"
     again = fbrag(*arguments)
@@ -187,6 +193,19 @@ def test_a_document_that_cannot_be_read_makes_rows_with_errors(fbrag: Run, folde
     assert (fast.returncode, len(fast.stdout.splitlines())) == (1, 2)
 
 
+def test_a_page_shows_it_for_each_question(fbrag: Run, folder: Path) -> None:
+    (folder / "docs" / "broken.pdf").write_bytes(b"%PDF-1.7 broken")
+    views = ("-o", "out.csv", "--html", "out.html", "--wide", "wide.csv")
+    done = fbrag("batch", "docs/broken.pdf", "-Q", "q.txt", *views, *SMALL)
+    assert done.returncode == 1, done.stderr
+    (row,) = csv.DictReader((folder / "out.csv").open(newline="", encoding="utf-8-sig"))
+    assert (row["id"], row["question"], row["status"]) == ("", "", "error")
+    _, (name, *cells) = csv.reader((folder / "wide.csv").open(newline="", encoding="utf-8-sig"))
+    assert name == "docs/broken.pdf"
+    assert [cell.startswith("error: ") for cell in cells] == [True] * 3
+    assert "not asked yet" not in (folder / "out.html").read_text("utf-8")
+
+
 def test_a_folder_without_files_is_an_error_of_its_rows_when_the_run_goes_on_too(fbrag: Run, folder: Path) -> None:
     (folder / "empty").mkdir()
     (folder / "jobs.csv").write_text("document,question\nempty,Who?\ndocs/a.txt,When did the brig sail?\n", "utf-8")
@@ -197,7 +216,7 @@ def test_a_folder_without_files_is_an_error_of_its_rows_when_the_run_goes_on_too
 
 def test_errors_outside_the_run_stay(fbrag: Run, folder: Path) -> None:
     """Nothing is lost where --retry-errors is refused, and where the run is about other rows."""
-    (folder / "jobs.csv").write_text("document,question\nnone.txt,Who?\nnone.txt,Why?\ndocs/a.txt,When?\n", "utf-8")
+    (folder / "jobs.csv").write_text("document,question\nnone.txt,Who?\nother.txt,Why?\ndocs/a.txt,When?\n", "utf-8")
     arguments = ("batch", "--pairs", "jobs.csv", "-o", "out.jsonl", *SMALL)
     assert fbrag(*arguments).returncode == 1
     before = (folder / "out.jsonl").read_bytes()
@@ -205,7 +224,11 @@ def test_errors_outside_the_run_stay(fbrag: Run, folder: Path) -> None:
     assert (folder / "out.jsonl").read_bytes() == before
     (folder / "none.txt").write_text("The brig sailed at noon.", "utf-8")
     assert fbrag(*arguments, "--retry-errors", "--limit", "1").returncode == 0
-    assert {row["id"]: row["status"] == "error" for row in rows_of(folder / "out.jsonl")} == {"1": False, "2": True, "3": False}
+    assert {row["document"]: row["status"] == "error" for row in rows_of(folder / "out.jsonl")} == {
+        "none.txt": False,
+        "other.txt": True,
+        "docs/a.txt": False,
+    }
 
 
 def test_rows_that_lack_a_part_are_refused(fbrag: Run, folder: Path) -> None:
@@ -224,6 +247,7 @@ def test_a_run_ends_after_so_many_errors(fbrag: Run, folder: Path) -> None:
     (folder / "jobs.csv").write_text("document,question\n" + "".join(f"none{i}.txt,Who?\n" for i in range(5)), "utf-8")
     done = fbrag("batch", "--pairs", "jobs.csv", "--max-errors", "2", *SMALL)
     assert (done.returncode, len(done.stdout.splitlines())) == (1, 2)
+    assert "stopped after 2 errors; 3 rows not asked" in done.stderr
 
 
 def test_questions_and_rows_in_the_folder_are_no_documents(fbrag: Run, folder: Path) -> None:
@@ -264,6 +288,13 @@ def test_fail_fast_counts_the_errors_of_this_run(fbrag: Run, folder: Path) -> No
     for n_rows in (1, 3):
         assert fbrag("batch", "--pairs", "jobs.csv", "-o", "out.jsonl", "--fail-fast", *SMALL).returncode == 1
         assert len(rows_of(folder / "out.jsonl")) == n_rows
+
+
+def test_the_help_names_the_columns(fbrag: Run) -> None:
+    from fbrag_cli.batch.row import COLUMNS
+
+    told = set(re.findall(r"\w+", fbrag("batch", "--help-all").stdout))
+    assert not set(COLUMNS) - told
 
 
 def test_columns_of_csv(fbrag: Run, folder: Path) -> None:

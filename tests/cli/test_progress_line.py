@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import threading
 
@@ -32,3 +33,15 @@ def test_the_bar_of_a_stage_ends_with_it_below_a_preview(monkeypatch: pytest.Mon
             drawing.join(5)
             assert not drawing.is_alive()
     os.close(master)
+
+
+def test_a_log_shows_that_a_long_run_is_alive(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """A line each minute, without a terminal."""
+    monkeypatch.setattr("fbrag_cli.cli.live._LOGGED_EVERY", 0.01)
+    said = ""
+    with progress_line(Console()) as line:
+        for done in (0, 3, 5):
+            line(Event("batch", "progress", done, 10, "rows"))
+        while "5 of 10" not in said:
+            said += capsys.readouterr().err
+        assert re.search(r"(?m)^batch: 5 of 10 rows, about 1 min left$", said)
