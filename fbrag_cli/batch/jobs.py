@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import Any, BinaryIO, Literal
 
+from fbrag_cli.batch.values import checked_type
 from fbrag_cli.documents.decoding.encoding import Decoded, decode
 from fbrag_cli.documents.source import Source, read_source
 from fbrag_cli.errors import FbragError
@@ -31,13 +32,16 @@ class Job:
     """A question about one or more documents, which becomes one row.
 
     documents: paths as the user typed them, searched together; empty while reading a file of questions. id: unique among the jobs
-    on the same documents; by default the question's number. answers: gold answers.
+    on the same documents; by default the question's number. answers: gold answers. type: of the answer's value
+    (`values.checked_type`), "" for none. name: of the column with that value.
     """
 
     documents: tuple[str, ...]
     id: str
     question: str
     answers: tuple[str, ...] = ()
+    type: str = ""
+    name: str = ""
 
     @property
     def document(self) -> str:
@@ -49,6 +53,11 @@ class Job:
         return self.document, self.id
 
     @property
+    def asked(self) -> str:
+        """The question with what becomes of its answer, for comparison with an earlier run."""
+        return f"{self.question} ({self.name}: {self.type})" if self.type else self.question
+
+    @property
     def unreadable(self) -> Job:
         """The job whose row says that the documents cannot be read, for all of their questions."""
         return Job(self.documents, "", "")
@@ -56,7 +65,7 @@ class Job:
 
 def read_questions(path: str, stdin: BinaryIO | None = None, progress: Progress = silent) -> list[Job]:
     """Return the questions in a file, or stdin ("-"): text with one question per line and # comments; CSV with a column
-    `question`, or JSON Lines with that key. `id` and `answers` are also read.
+    `question`; JSON Lines or an array, of objects with that key. `id`, `answers`, `name` and `type` are also read.
 
     Raises FbragError `usage`, with the line, for an invalid question, a duplicate id, or a file without questions. Raises the
     errors of `read_source` and `decode`.
@@ -65,8 +74,8 @@ def read_questions(path: str, stdin: BinaryIO | None = None, progress: Progress 
 
 
 def read_jobs(path: str, stdin: BinaryIO | None = None, progress: Progress = silent) -> list[Job]:
-    """Return the jobs in a file, or stdin ("-"): CSV or JSON Lines with `document` and `question`, and optionally `id` and
-    `answers`. Relative paths start at the current folder. Raises the same errors as `read_questions`."""
+    """Return the jobs in a file, or stdin ("-"): CSV or JSON with `document` and `question`, and optionally `id`, `answers`,
+    `name` and `type`. Relative paths start at the current folder. Raises the same errors as `read_questions`."""
     return _read(path, stdin, progress, with_documents=True)
 
 
@@ -110,13 +119,15 @@ def _read(path: str, stdin: BinaryIO | None, progress: Progress, *, with_documen
         raise FbragError("usage", error.message, "questions are in text, CSV or JSON") from None
     for warning in decoded.warnings:
         progress(Event("read", "warning", text=warning))
-    text, places = decoded.text, dict[Key, str]()
+    text, places, asked = decoded.text, dict[Key, str](), dict[str, str]()
     jobs: list[Job] = []
     try:
         form = _FORMS.get(PurePath(path).suffix.lower()) or _form_of(text, with_documents)
         read = of_json if form == "json" else of_csv if form == "csv" or with_documents else _of_text
         for place, record in list(read(text)):
             job = _job(place, record, str(len(jobs) + 1), with_documents)
+            if job.type and asked.setdefault(job.name, job.question) != job.question:
+                raise BadRecordError(place, f"name {one_line(job.name, 40)} is already of another question")
             if (before := places.setdefault(job.key, place)) != place:
                 raise BadRecordError(place, f"id {one_line(job.id, 40)} is also on {before}; give each row its own")
             jobs.append(job)
@@ -156,7 +167,15 @@ def _job(place: str, record: Any, number: str, with_documents: bool) -> Job:
         raise BadRecordError(place, "missing document")
     named = "" if id is None else str(id).strip()
     documents = (document,) if with_documents and document else ()
-    return Job(documents, named or number, text.strip(), _answers(place, record.get("answers")))
+    type, name = record.get("type") or "", record.get("name") or ""
+    if not isinstance(type, str) or not isinstance(name, str):
+        raise BadRecordError(place, "name and type must be text")
+    try:
+        type = checked_type(type) if type.strip() else ""
+    except ValueError as error:
+        raise BadRecordError(place, str(error)) from None
+    name = (name.strip() or text.strip()) if type else ""
+    return Job(documents, named or number, text.strip(), _answers(place, record.get("answers")), type, name)
 
 
 def _answers(place: str, value: object) -> tuple[str, ...]:

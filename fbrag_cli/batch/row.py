@@ -10,14 +10,16 @@ import io
 import re
 from codecs import BOM_UTF8
 from collections.abc import Iterable, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from fbrag_cli.batch.jobs import Job
+from fbrag_cli.batch.values import value_of
 from fbrag_cli.documents.lines import page_name
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.build import versions
-from fbrag_cli.render.answer import answer_of
+from fbrag_cli.render.answer import Answer, answer_of
 from fbrag_cli.render.as_json import certainty, citations, matching_passages, sources
 from fbrag_cli.render.matrix import MARK, Cell, Matrix
 from fbrag_cli.render.passages import place
@@ -32,18 +34,20 @@ SCHEMA = "fbrag.row/1"
 _OF_A_SOURCE = ("document", "page", "last_page", "page_label", "section", "start_line", "end_line", "start_char", "end_char")
 _NO_QUESTION = ("read", "load")  # stages that many rows share
 
-#: Columns of the CSV.
+#: Columns of the CSV. Those of values and of gold answers are left out if no question has any.
 COLUMNS = tuple(
-    "id document question status answer location quote unsupported_answer confidence low_confidence missing_terms sources "
-    "answers support agreement seconds error".split()
+    "id document question name value status answer location quote unsupported_answer confidence low_confidence missing_terms "
+    "sources answers support agreement seconds error".split()
 )
+_TYPED, _GOLD = ("name", "value"), ("answers",)
+
 #: Byte order mark at the start of a CSV; without it, Excel does not recognize UTF-8.
 BOM = "\ufeff"
 
+_READ_FROM = (" (answer)", " (sentence)", " (location)")
 _CORNER = "document \\ question"  # the first cell of a wide table, which identifies it
 _FORMULA = re.compile(r"\s*[=+\-@\uff1d\uff0b\uff0d\uff20]|[\t\r]")
 _NUMBER = re.compile(r"[+-]?[0-9][0-9.,]*%?")
-_YES_NO = {True: "yes", False: "no", None: None}
 
 
 def answered(job: Job, trace: Trace, settings: Mapping[str, object]) -> dict[str, Any]:
@@ -58,6 +62,7 @@ def answered(job: Job, trace: Trace, settings: Mapping[str, object]) -> dict[str
         settings,
         status=trace.status,
         answer=trace.answer if is_answered else None,
+        value=value_of(trace.answer, job.type, _language(shown)) if is_answered and trace.answer and job.type else None,
         unsupported_answer=None if is_answered else trace.answer,
         location="; ".join(map(place, sentences)) or None,
         quote=" … ".join(one_line(sentence.text) for sentence in sentences) or None,
@@ -75,6 +80,11 @@ def answered(job: Job, trace: Trace, settings: Mapping[str, object]) -> dict[str
     )
 
 
+def _language(shown: Answer) -> str:
+    """Return the language of the document that an answer cites first, or else is nearest to."""
+    return shown.sources[0].passage.document.language if shown.sources else ""
+
+
 def failed(job: Job, error: FbragError, settings: Mapping[str, object]) -> dict[str, Any]:
     """Return the row of a question that could not be answered, or of a document that could not be read (`Job.unreadable`)."""
     return _row(job, settings, status="error", error={"code": error.code, "message": error.message, "hint": error.hint})
@@ -82,7 +92,11 @@ def failed(job: Job, error: FbragError, settings: Mapping[str, object]) -> dict[
 
 def _row(job: Job, settings: Mapping[str, object], *, status: str, **found: Any) -> dict[str, Any]:
     """Return a row. found: values of keys; the other keys are null."""
-    given = {"answers": list(job.answers)} if job.answers else {}
+    value, given = found.pop("value", None), dict[str, Any]()
+    if job.answers:
+        given["answers"] = list(job.answers)
+    if job.type:
+        given |= {"name": job.name, "type": job.type, "value": value}
     nothing = (
         *("answer", "unsupported_answer", "location", "quote", "low_confidence", "support", "agreement"),
         *("answer_probability", "confidence", "matching_passages"),
@@ -111,6 +125,13 @@ def rows_of(output: str) -> Path:
     return Path(output).with_suffix(".jsonl") if is_sheet(output) else Path(output)
 
 
+def columns(jobs: Iterable[Job], rows: Iterable[Row] = ()) -> list[str]:
+    """Return the columns of the CSV of these jobs, and of the rows of earlier ones."""
+    typed = any(job.type for job in jobs) or any("type" in row for row in rows)
+    gold = any(job.answers for job in jobs) or any("answers" in row for row in rows)
+    return [name for name in COLUMNS if (typed or name not in _TYPED) and (gold or name not in _GOLD)]
+
+
 def check_sheet(output: str, *, restart: bool) -> None:
     """Raise FbragError `usage` for a file that is not a CSV of rows, and without `restart` if its row file is missing; `output`
     if it cannot be read.
@@ -124,7 +145,8 @@ def check_sheet(output: str, *, restart: bool) -> None:
     except OSError as error:
         raise not_writable(path, error, "output", "use another -o FILE") from None
     head, _, rest = begins.partition(b"\n")
-    if begins and head.rstrip(b"\r") != ",".join(COLUMNS).encode():
+    names = head.rstrip(b"\r").decode("utf-8", "replace").split(",")
+    if begins and (names != [name for name in COLUMNS if name in names] or not {*columns(())} <= {*names}):
         raise FbragError("usage", f"{path} is not a CSV of fbrag batch", "use another -o FILE")
     if rest and not restart and not (rows.is_file() and rows.stat().st_size):
         what = f"cannot resume {path}: {rows} is missing or empty"
@@ -147,19 +169,25 @@ def line(values: Iterable[object]) -> str:
     return text.getvalue()
 
 
-def row_line(row: Row) -> str:
-    """Return a row as a line of CSV: sources as "report.pdf p. 12" and "book.txt:3-9", separated by "; ", gold answers as
-    JSON."""
+def row_line(row: Row, columns: Iterable[str] = COLUMNS) -> str:
+    """Return the columns of a row as a line of CSV: sources as "report.pdf p. 12" and "book.txt:3-9", separated by "; ", gold
+    answers as JSON."""
     flat = {
         **row,
         **{name: row[name] and round(row[name], 2) for name in ("confidence", "support", "agreement")},
-        "low_confidence": _YES_NO[row["low_confidence"]],
+        "low_confidence": _said(row["low_confidence"]),
+        "value": _said(row.get("value")),
         "missing_terms": " ".join(row["missing_terms"]),
         "sources": "; ".join(map(_place, row["sources"])),
         "answers": dumps(row["answers"]) if "answers" in row else None,
         "error": row["error"] and row["error"]["message"],
     }
-    return line(flat[name] for name in COLUMNS)
+    return line(flat.get(name) if name in _TYPED else flat[name] for name in columns)
+
+
+def _said(value: object) -> object:
+    """Return a value for a cell: yes and no for true and false."""
+    return {True: "yes", False: "no"}[value] if isinstance(value, bool) else value
 
 
 def _place(source: Mapping[str, Any]) -> str:
@@ -175,6 +203,7 @@ def shown(row: Row) -> Cell:
     """Return a row for the views."""
     return Cell(
         **{name: cell(row[name] or "") for name in ("document", "question", "status", "answer", "location", "quote")},
+        value=_said(row.get("value")),
         unsupported_answer=cell(row["unsupported_answer"] or ""),
         error=cell(row["error"]["message"]) if row["error"] else "",
         low_confidence=bool(row["low_confidence"]),
@@ -182,9 +211,18 @@ def shown(row: Row) -> Cell:
 
 
 def wide(matrix: Matrix) -> str:
-    """Return the answers as CSV, with one row per document and one column per question."""
-    rows = ([document, *(answer for _, answer in matrix.answers(document))] for document in matrix.documents)
-    return BOM + "".join(map(line, [[_CORNER, *matrix.questions], *rows]))
+    """Return the answers as CSV, with one row per document and one column per question: its answer. A question of a type has
+    four: the value by its name, and the answer, sentence and location from which it was read."""
+    heads = ([f"{name}{of}" for of in ("", *_READ_FROM)] if name else [question] for question, name in matrix.questions.items())
+    lines: list[list[object]] = [[_CORNER, *chain.from_iterable(heads)]]
+    for document in matrix.documents:
+        cells = list[object]()
+        for question, name in matrix.questions.items():
+            of = matrix.cells.get((document, question))
+            said = of.said if of else ""
+            cells += [of and of.value, said, of and of.quote, of and of.location] if name else [said]
+        lines.append([document, *cells])
+    return BOM + "".join(map(line, lines))
 
 
 def is_own(path: Path) -> bool:

@@ -140,7 +140,7 @@ class Earlier:
         """Raise FbragError `usage` if a question or a file has changed since its rows were written."""
         first: dict[str, Job] = {}
         for job in jobs:
-            before, now = self.questions.get(job.key), job.question
+            before, now = self.questions.get(job.key), job.asked
             if before not in (None, now):
                 what = f"question {_said(job.id)} was {_said(before)}, now {_said(now)}"
                 raise FbragError("usage", f"{self.name} was written with other questions: {what}", HINT_OTHER_FILE)
@@ -175,7 +175,8 @@ def earlier(rows: Iterable[Row], settings: Mapping[str, object], name: str) -> E
                 _compare(now, expected, name)
                 seen.add(written)
             document, id, status, question = _texts([row["document"], row["id"] or "", row["status"], row["question"] or ""])
-            statuses[document, id], questions[document, id] = status, question
+            statuses[document, id] = status
+            questions[document, id] = Job((), id, question, (), row.get("type", ""), row.get("name", "")).asked
             if row["sha256"]:
                 documents[document] = _texts(row["sha256"])
     except (KeyError, TypeError, AttributeError, ValueError):

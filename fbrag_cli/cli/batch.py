@@ -8,7 +8,7 @@ import re
 import shlex
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TextIO
@@ -31,13 +31,17 @@ from fbrag_cli.generation.server.address import is_server
 from fbrag_cli.indexing.walk import find_files
 from fbrag_cli.progress import Event, Listener, of_the_run
 from fbrag_cli.render.matrix import Matrix, page
+from fbrag_cli.session.forecast import forecast
 from fbrag_cli.session.session import Session
 from fbrag_cli.session.settings import CacheSettings, DocumentSettings, ModelSettings
-from fbrag_cli.storage.rows import HINT_OTHER_FILE, Row, RowFile, open_rows
-from fbrag_cli.text.printable import dumps, plural
+from fbrag_cli.storage.rows import HINT_OTHER_FILE, Row, RowFile, open_rows, parsed
+from fbrag_cli.text.printable import dumps, minutes, plural
 
 if TYPE_CHECKING:
     from fbrag_cli.batch.on_ray import Workers
+
+
+_TRIED = 5  # documents that a dry run reads, to reckon the time
 
 
 class BatchCommand(Options):
@@ -62,23 +66,32 @@ def batch(console: Console, command: BatchCommand) -> int:
       fbrag batch minutes/ --merge -Q questions.txt | jq -r .answer
     \f
     Rerun the same command to resume an interrupted run. --html and --wide always contain all rows. Exit code 1: some rows failed.
+    A document that cannot be read has one row with an error, without a question.
+
+    A questions file may have the columns name and type: text, number, date, yes-no, or choices such as low;high. The value of an
+    answer is then in the column value, and in a column of that name in --wide. It is empty if the answer has two values or a
+    condition, or cannot be read for certain.
 
     With --engine ray, rows arrive document by document, as each is done. All nodes need fbrag and Ray, and the documents at the
     same paths; each downloads missing models. A worker gets a GPU if there is one, else --threads cores.
 
-    Columns of CSV: id, document, question, status (answered, not_found, error), answer, location and quote of the sentence that
-    shows it, unsupported_answer, confidence (0 to 1), low_confidence, missing_terms, sources ("book.txt:3-9; report.pdf p. 12"),
-    answers (of --pairs, JSON), support, agreement, seconds, error. answers.csv is made when the run ends or stops, from the rows
-    in answers.jsonl next to it, which the next run resumes. Changes to the CSV are overwritten.
+    Columns of CSV: id, document, question, name and value (if questions have types), status (answered, not_found, error), answer,
+    location and quote of the sentence that shows it, unsupported_answer, confidence (0 to 1), low_confidence, missing_terms,
+    sources ("book.txt:3-9; report.pdf p. 12"), answers (gold ones, JSON), support, agreement, seconds, error. answers.csv is
+    made when the run ends or stops, from the rows in answers.jsonl next to it, which the next run resumes. Changes to the CSV are
+    overwritten.
     """
     limit = limit_time(command.run.time_limit, console.cancellation)
     options, at_once = command.batch, command.batch.at_once
     if options.merge:
         command.reading = _without_own(options, command.reading)
-    jobs, cluster = _jobs(command, console), _cluster(command)
+    jobs = _jobs(command, console)
+    if options.dry_run:
+        return _plan(command, jobs, console)
+    cluster = _cluster(command)
     with (
         progress_line(console) as line,
-        open_rows_to(options.output, resume=options.resume) as output,
+        open_rows_to(options.output, sheet.columns(jobs), resume=options.resume) as output,
         cluster as workers,
         open_session(
             command.models,
@@ -172,6 +185,38 @@ def _jobs(command: BatchCommand, console: Console) -> list[Job]:
     return jobs[: options.n_rows]
 
 
+def _plan(command: BatchCommand, jobs: Sequence[Job], console: Console) -> int:
+    """Print how many rows a run would write, and how long that takes by its earlier rows, or else by the last question on this
+    machine. Returns exit code 1 if one of the documents that were tried cannot be read."""
+    rows = list[dict[str, Any]]()
+    with suppress(OSError, ValueError):  # other faults of an output are told by a run
+        rows = parsed(sheet.rows_of(command.batch.output).read_bytes(), sheet.SCHEMA) if command.batch.resume else []
+    done = {(row.get("document"), row.get("id")) for row in rows}
+    todo = [job for job in jobs if job.key not in done and (job.document, None) not in done]
+    seconds = [float(row["seconds"]) for row in rows if row.get("seconds")]
+    documents, unreadable = list(dict.fromkeys(job.documents for job in todo)), False
+    with progress_line(console) as line, open_session(command.models, command.cache, console, line) as session:
+        method = command.method.chosen(on_gpu=session.on_gpu)
+        password = read_password(command.document.password_file, console)
+        for paths in () if seconds or "-" in command.batch.documents else documents[:: len(documents) // _TRIED + 1]:
+            try:
+                read = session.collect(paths, command.reading, command.method.words, password=password)
+            except FbragError as error:
+                console.warning(error.message)
+                unreadable = True
+            else:
+                seconds.append(forecast(session, method, read.corpus).whole())
+    known = [each for each in seconds if each]
+    time = (
+        f"about {minutes(sum(known) / len(known) * len(todo))}"
+        if known
+        else "time unknown until a question was asked (fbrag ask)"
+    )
+    size = f"{plural(len(documents), 'document')}, {plural(len(todo), 'row')}"
+    print(f"{size}{f' (and {len(jobs) - len(todo):,} written before)' if len(todo) < len(jobs) else ''}: {time}")
+    return ExitCode.NEGATIVE if unreadable else ExitCode.DONE
+
+
 def _settings(
     command: BatchCommand, session: Session, console: Console, workers: Workers | None, at_once: int | None
 ) -> BatchSettings:
@@ -252,12 +297,13 @@ class _Stream:
 
 
 @contextmanager
-def open_rows_to(name: str, *, resume: bool) -> Iterator[RowFile | _Stream]:
-    """Open a row file or a stream: stdout ("-"), a pipe or a device. The rows of a CSV are in the file next to it."""
+def open_rows_to(name: str, columns: Sequence[str], *, resume: bool) -> Iterator[RowFile | _Stream]:
+    """Open a row file or a stream: stdout ("-"), a pipe or a device. The rows of a CSV are in the file next to it. columns: of a
+    CSV that is a stream."""
     if name == "-" or is_special(name):
         with open_output(name) as stream:
             if sheet.is_sheet(name):
-                yield _Stream(stream, sheet.row_line, sheet.line(sheet.COLUMNS))
+                yield _Stream(stream, partial(sheet.row_line, columns=columns), sheet.line(columns))
             else:
                 yield _Stream(stream, lambda row: dumps(row) + "\n", "")
         return
@@ -331,13 +377,14 @@ class Views:
 
     def __init__(self, matrix: Matrix | None) -> None:
         self._matrix = matrix
-        self.n_rows = 0
+        self.n_rows, self.columns = 0, list[str]()
 
     def begin(self, jobs: Sequence[Job], rows: Sequence[Row]) -> None:
         """Add the rows of an earlier run. jobs: the jobs of this run, whose order counts. Raises FbragError `usage`."""
+        self.columns = sheet.columns(jobs, rows)
         if self._matrix is not None:
             for job in jobs:
-                self._matrix.name(sheet.cell(job.document), sheet.cell(job.question))
+                self._matrix.name(sheet.cell(job.document), sheet.cell(job.question), sheet.cell(job.name))
         try:
             for row in rows:
                 sheet.row_line(row)  # fails now on an incomplete row, not at the end of the run
@@ -380,10 +427,10 @@ def open_views(options: BatchOptions) -> Iterator[Views]:
     with ExitStack() as stack:
         lines, html, table = (stack.enter_context(open_output(path, option)) if path else None for option, path in files)
         if lines:
-            lines.write(sheet.BOM + sheet.line(sheet.COLUMNS))
+            lines.write(sheet.BOM + sheet.line(views.columns))
             if views.n_rows:
                 with sheet.rows_of(options.output).open("rb") as rows:
-                    lines.writelines(sheet.row_line(json.loads(each)) for each in rows if each.strip())
+                    lines.writelines(sheet.row_line(json.loads(each), views.columns) for each in rows if each.strip())
         if html and matrix:
             html.write(page(matrix))
         if table and matrix:

@@ -324,6 +324,7 @@ class BatchOptions(JobsOptions):
         once=True,
         varies="",
     )
+    dry_run: bool = option(False, "print the number of rows and the estimated time only", group="Run", once=True)
     retry_errors: bool = option(False, "run failed rows again", group="Run", once=True)
     max_errors: int | None = option(None, "stop after N failed rows (default: no limit)", group="Run", minimum=1)
     fail_fast: bool = option(False, "stop at the first failed row", group="Run")

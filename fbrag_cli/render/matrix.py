@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import product
 
@@ -18,7 +17,8 @@ _CELLS = 20_000  # the most that a page shows
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    """What is shown of a row; "" for what it lacks. status: answered, not_found, error. location, quote: of cited sentences."""
+    """What is shown of a row; "" for what it lacks. status: answered, not_found, error. location, quote: of cited sentences.
+    value: of an answer to a question of a type."""
 
     document: str
     question: str
@@ -29,6 +29,7 @@ class Cell:
     quote: str
     error: str
     low_confidence: bool
+    value: object = None
 
     @property
     def said(self) -> str:
@@ -40,18 +41,18 @@ class Cell:
 
 @dataclass
 class Matrix:
-    """documents, questions: in their order. asked: each document with each question that a job asks it. cells: by document and
-    question; the last row of both counts."""
+    """documents: in their order. questions: in their order, with the name of the column for values, "" for none. asked: each
+    document with each question that a job asks it. cells: by document and question; the last row of both counts."""
 
     documents: dict[str, None] = field(default_factory=dict)
-    questions: dict[str, None] = field(default_factory=dict)
+    questions: dict[str, str] = field(default_factory=dict)
     asked: set[tuple[str, str]] = field(default_factory=set)
     cells: dict[tuple[str, str], Cell] = field(default_factory=dict)
 
-    def name(self, document: str, question: str) -> None:
+    def name(self, document: str, question: str, column: str = "") -> None:
         """Add a question asked of a document: a row and a column after the existing ones."""
         self.documents.setdefault(document)
-        self.questions.setdefault(question)
+        self.questions.setdefault(question, column)
         self.asked.add((document, question))
 
     def add(self, cell: Cell) -> None:
@@ -63,12 +64,6 @@ class Matrix:
         for document, question in self.asked:
             if document == cell.document:
                 self.cells.setdefault((document, question), replace(cell, question=question))
-
-    def answers(self, document: str) -> Iterator[tuple[str, str]]:
-        """Yield each question with the answer from a document; "" if there is no row."""
-        for question in self.questions:
-            cell = self.cells.get((document, question))
-            yield question, cell.said if cell else ""
 
 
 def page(matrix: Matrix) -> str:

@@ -112,9 +112,22 @@ def months_of(language: str) -> tuple[str, ...]:
 
 
 @cache
+def yes_or_no(language: str) -> dict[str, bool]:
+    """Return the words of a language for yes (True) and no, in lower case; empty for a language without a list."""
+    yes, _, no = _text(language, "yes_and_no").partition("|")
+    return dict.fromkeys(yes.split(), True) | dict.fromkeys(no.split(), False)
+
+
+@cache
 def yes_and_no() -> frozenset[str]:
     """Return the words for yes and no in all languages, in lower case. They are no evidence that a text could contain."""
-    return frozenset(word for language in codes() for word in _text(language, "yes_and_no").split())
+    return frozenset(word for language in codes() for word in yes_or_no(language))
+
+
+@cache
+def condition_words(language: str) -> frozenset[str]:
+    """Return the words of a language that begin a condition or an exception, such as "unless"; empty without a list."""
+    return frozenset(_text(language, "condition_words").split())
 
 
 def sentence(language: str, name: Literal["not_found", "not_sure"]) -> str:

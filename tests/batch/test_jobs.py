@@ -34,6 +34,12 @@ def test_columns_by_their_names(tmp_path: Path, delimiter: str) -> None:
     assert read_questions(path) == [Job((), "a", "Who, and\nwhen?", ("Tom", "Tim")), Job((), "b", "Why?", ("rain",))]
 
 
+def test_types_of_answers(tmp_path: Path) -> None:
+    path = file(tmp_path, "q.csv", "question,name,type\nWho?,tenant,Text\nHow sure?,,low; high\nWhy?,why,\n")
+    found = [(job.name, job.type) for job in read_questions(path)]
+    assert found == [("tenant", "text"), ("How sure?", "low;high"), ("", "")]
+
+
 def test_spaces_beside_delimiters(tmp_path: Path) -> None:
     path = file(tmp_path, "jobs.csv", 'document, question, id\n a.txt , "Who, and when?", x \n')
     assert read_jobs(path) == [Job(("a.txt",), "x", "Who, and when?")]
@@ -114,6 +120,9 @@ def test_jobs_name_their_documents(tmp_path: Path) -> None:
         ("q.jsonl", '{"question":"Who\\u0000?"}', "line 1: the question has a NUL character"),
         ("q.csv", "question\n" + "x" * 10_001, "line 2: the question has more than 10,000 characters"),
         ("q.jsonl", '{"question":"Who?","answers":[{}]}', "line 1: answers must be text"),
+        ("q.csv", "question,type\nWho?,numbers\n", "line 2: unknown type 'numbers': expected text, number, date, yes-no, or"),
+        ("q.csv", "question,name,type\nWho?,x,text\nWhy?,x,text\n", "line 3: name x is already of another question"),
+        ("q.jsonl", '{"question":"Who?","type":5}', "line 1: name and type must be text"),
         ("q.txt", "# nothing yet\n", "no questions in"),
         ("q.txt", "", "no questions in"),
     ],

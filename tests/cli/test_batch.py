@@ -142,6 +142,20 @@ def test_other_settings_models_and_documents_are_refused(fbrag: Run, folder: Pat
     assert (folder / "out.jsonl").read_bytes() != before
 
 
+def test_a_dry_run_says_how_many_rows_there_are_and_how_long_they_take(fbrag: Run, folder: Path) -> None:
+    command = ("batch", "docs", "-Q", "q.txt", "-o", "out.csv", *SMALL)
+    before = fbrag(*command, "--dry-run")
+    assert (before.returncode, before.stdout.startswith("2 documents, 6 rows: time unknown until")) == (0, True), before.stderr
+    assert not list(folder.glob("*out*"))
+    assert fbrag(*command, "--limit", "4").returncode == 0
+    written = (folder / "out.jsonl").read_bytes()
+    after = fbrag(*command, "--dry-run")
+    assert (after.returncode, after.stdout) == (0, "1 document, 2 rows (and 4 written before): about 1 min\n"), after.stderr
+    assert (folder / "out.jsonl").read_bytes() == written
+    broken = fbrag("batch", "docs", "docs/none.txt", "-Q", "q.txt", "--dry-run", *SMALL)
+    assert "none.txt" in broken.stderr
+
+
 @pytest.mark.parametrize("document", ["docs", "-"])
 def test_documents_that_are_known_when_they_are_read_are_refused_too(fbrag: Run, folder: Path, document: str) -> None:
     """A folder as one source, and stdin."""
@@ -358,6 +372,32 @@ def test_a_terminal_obeys_no_cell_of_csv(fbrag: Run, folder: Path) -> None:
     with (folder / "out.csv").open(newline="", encoding="utf-8") as file:
         (row,) = csv.DictReader(file)
     assert (row["question"], row["answer"]) == ("Who␛[2J?", "The ␛]0;x␇master.\nThe mate.")
+
+
+def test_values_of_answers_in_their_columns(fbrag: Run, folder: Path) -> None:
+    """By the language of each document; the sentence is next to them."""
+    (folder / "docs" / "a.txt").write_text("The rent of the house is 1,200.50 euros. Nothing else is said.", "utf-8")
+    (folder / "docs" / "b.txt").write_text(
+        "Die Miete des Hauses ist 1.200,50 Euro und wird am Anfang des Monats bezahlt.", "utf-8"
+    )
+    asked = 'question,name,type\n"How high is the rent, die Miete?",rent,number\n"Who pays, wer bezahlt?",,\n'
+    (folder / "q.csv").write_text(asked, "utf-8")
+    alone = ("--method", "vanilla", "--allow-unsupported")
+    command = ("batch", "docs", "-Q", "q.csv", "-o", "out.csv", "--wide", "wide.csv", *alone)
+    with Loopback() as server:
+        server.replies.extend(map(stream, ("1,200.50 euros", "The tenant.", "1.200,50 Euro", "Der Mieter.")))
+        done = fbrag(*command, "--large", server.address)
+        assert done.returncode == 0, done.stderr
+        (folder / "q.csv").write_text(asked.replace("number", "text"), "utf-8")
+        other = fbrag(*command, "--large", server.address)
+    rows = list(csv.DictReader((folder / "out.csv").open(newline="", encoding="utf-8-sig")))
+    assert [(row["name"], row["value"]) for row in rows] == [("rent", "1200.5"), ("", ""), ("rent", "1200.5"), ("", "")]
+    assert "answers" not in rows[0]
+    assert [row.get("value") for row in rows_of(folder / "out.jsonl")] == [1200.5, None, 1200.5, None]
+    head, first, _ = csv.reader((folder / "wide.csv").open(newline="", encoding="utf-8-sig"))
+    assert head[1:] == ["rent", "rent (answer)", "rent (sentence)", "rent (location)", "Who pays, wer bezahlt?"]
+    assert first[1:] == ["1200.5", "1,200.50 euros", "The rent of the house is 1,200.50 euros.", "docs/a.txt:1", "The tenant."]
+    assert (other.returncode, "now How high is the rent, die Miete? (rent: text)" in other.stderr) == (2, True), other.stderr
 
 
 def test_gold_answers_are_carried_into_a_column(fbrag: Run, folder: Path) -> None:

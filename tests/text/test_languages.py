@@ -117,7 +117,7 @@ def test_every_language_is_complete(code: str) -> None:
     assert stemmer_of(code) in ("", *Stemmer.algorithms())
     entry = _languages()[code]
     questions = ("asking_words", "counting_words", "comparing_words", "referring_words")
-    lists = ("function_words", "yes_and_no", "months", "page_words", "section_words", *questions)
+    lists = ("function_words", "yes_and_no", "condition_words", "months", "page_words", "section_words", *questions)
     assert entry.keys() <= {"name", "stemmer", "not_found", "not_sure", *lists}
     assert ("not_found" in entry) == ("not_sure" in entry)
     assert entry.get("not_sure", ":")[-1] in ":："
