@@ -94,7 +94,8 @@ class AnswerWriter:
             linked = colored and terminal and os.environ.get("TERM") != "dumb"
             layout = replace(layout_for(self._options), colored=colored, linked=linked, columns=columns_of(self._stream))
             above, below = "\n" if terminal or self._n_out > 1 else "", "\n" if terminal else ""  # air
-            self.write(f"{above}{text(answer_of(trace), layout, before)}\n{below}")
+            about = {} if self.typed is None else {"anyway": "", "more": ": /more"}  # a conversation takes no options
+            self.write(f"{above}{text(answer_of(trace), layout, before, **about)}\n{below}")
         self.is_out = True
 
     def _put_json(self, value: dict[str, object]) -> None:

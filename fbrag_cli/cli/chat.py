@@ -4,36 +4,33 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from functools import partial
 from glob import escape, glob
 from io import TextIOWrapper
-from pathlib import Path
 
 from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.cli.answer import AnswerWriter, answer
 from fbrag_cli.cli.command import command
+from fbrag_cli.cli.completion import usable_models
 from fbrag_cli.cli.console import Console
 from fbrag_cli.cli.live import ProgressLine, progress_line
 from fbrag_cli.cli.method_options import MethodOptions
 from fbrag_cli.cli.option import option
-from fbrag_cli.cli.options import AnswerOptions, Options, PasswordOptions, RunOptions, arguments, check_outputs
+from fbrag_cli.cli.options import AnswerOptions, Options, PasswordOptions, RunOptions, arguments
 from fbrag_cli.cli.session import open_session
 from fbrag_cli.cli.signals import ctrl_c, too_late
-from fbrag_cli.cli.streams import open_output, print_after_error, read_password
+from fbrag_cli.cli.slash import COMMANDS, obey
+from fbrag_cli.cli.streams import print_after_error, read_password
 from fbrag_cli.errors import ExitCode, FbragError, lacking
 from fbrag_cli.methods.registry import reading_twice
 from fbrag_cli.progress import Listener
-from fbrag_cli.query import Query
+from fbrag_cli.query import ModelNames, Query
 from fbrag_cli.session.conversation import Conversation, Exchange
 from fbrag_cli.session.session import Session
 from fbrag_cli.session.settings import CacheSettings, DocumentSettings, ModelSettings
-from fbrag_cli.storage.files import on_disk
 from fbrag_cli.text.printable import dumps, one_line, plural
-from fbrag_cli.text.suggest import suggestion
-from fbrag_cli.text.table import columns_of
 from fbrag_cli.trace import Trace
 
 _PROMPT = "> "
@@ -125,14 +122,8 @@ def _converse(talk: Talk, console: Console) -> None:
 def _follow(talk: Talk, text: str, console: Console) -> None:
     """Follow a line: a question, or a word that begins with a slash. An error is one line, and the conversation continues."""
     try:
-        if text.startswith("/"):
-            word, rest = [*text.split(maxsplit=1), ""][:2]
-            if word not in COMMANDS:
-                hint = suggestion(word, COMMANDS, "/help lists the commands; a space before the slash makes it a question")
-                raise FbragError("usage", f"unknown command {word}", hint)
-            COMMANDS[word][2](talk, rest.strip())
-        elif typed := _as_question(text):
-            talk.ask(typed)
+        if not obey(talk, line := _as_question(text)) and line.strip():
+            talk.ask(line.strip())
     except FbragError as error:
         if console.cancellation.requested:
             raise
@@ -144,8 +135,10 @@ def _follow(talk: Talk, text: str, console: Console) -> None:
 
 
 def _as_question(line: str) -> str:
-    """Return a line without line breaks, which a pasted one may have, and without bytes that are no text."""
-    return " ".join(line.encode("utf-16", "surrogatepass").decode("utf-16", "replace").split())
+    """Return a line without line breaks, which a pasted one may have, and without bytes that are no text. A blank before it
+    stays: it makes a command a question."""
+    words = line.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return " " * words.startswith(" ") + " ".join(words.split())
 
 
 # -- lines -----------------------------------------------------------------------------------------------------------------
@@ -188,6 +181,8 @@ def _completed(line: str, number: int) -> str | None:
     """Return the line completed in one way of several, None beyond the last: a word with a slash, or the path behind one."""
     word, space, path = line.partition(" ")
     completions = [each for each in COMMANDS if line.startswith("/") and each.startswith(line)]
+    if space and word == "/model":
+        completions = [f"{word} {each}" for each in usable_models() if each.startswith(path)]
     if space and word == "/save":
         completions = [f"{word} {each}" for each in sorted(glob(escape(os.path.expanduser(path)) + "*"))]
     return completions[number] if number < len(completions) else None
@@ -196,13 +191,15 @@ def _completed(line: str, number: int) -> str | None:
 class Talk:
     """A conversation on the command line. One thread uses it; `interrupt` is called by the handler of a signal.
 
-    failed: the exit code of the first question that failed, 0 without one. ended: whether the user wants no more.
+    failed: the exit code of the first question that failed, 0 without one. ended: whether the user wants no more. preset: that of
+    the next question alone, "" for none. saved: files that this conversation was saved to.
     """
 
     def __init__(self, session: Session, options: ChatCommand, console: Console, line: ProgressLine) -> None:
         """Read the documents. Missing models are fetched. Raises as `Session.check`, `collect` and `prepare`."""
         self.session, self.options, self.console, self._line = session, options, console, line
-        self.failed, self.ended = 0, False
+        self.failed, self.ended, self.preset, self.saved = 0, False, "", set[str]()
+        self._was_unanswered = False  # one of the questions that were forgotten
         self.in_json = options.chat.form == "json"
         self._writer = AnswerWriter(sys.stdout, options.chat.form, options.answer, console, line)
         self._running: Cancellation | None = None
@@ -223,7 +220,28 @@ class Talk:
 
     def ask(self, typed: str) -> None:
         """Understand a question, answer it, and write the answer. Raises what answering raises."""
-        self._answer(typed, partial(self.conversation.query, typed))
+        preset, self.preset = self.preset, ""
+        method = self.conversation.method
+        if preset:
+            method = self.options.method.chosen({preset: True}, on_gpu=self.session.on_gpu)
+        self._answer(typed, lambda listener: replace(self.conversation.query(typed, listener), method=method))
+
+    def use(self, model: str) -> None:
+        """Let another model answer the next questions. A missing one is fetched. Raises as `Session.prepare`."""
+        models = ModelNames(self.conversation.models.small, model)
+        with self._call() as cancellation:
+            listener = Listener(progress=self._line, cancellation=cancellation)
+            try:
+                self.session.prepare(self.conversation.method, models, self.conversation.retriever, listener=listener)
+            except FbragError as error:
+                error.hint = f"use one of {', '.join(usable_models())}"  # not a command of the shell
+                raise
+        self.conversation.models = models
+
+    def begin_anew(self) -> None:
+        """Forget the questions and answers so far."""
+        self._was_unanswered = self.unanswered
+        self.conversation.exchanges.clear()
 
     def more(self) -> None:
         """Answer the last question again from more passages, instead of its answer. Raises as `ask`; `usage` without one."""
@@ -242,7 +260,7 @@ class Talk:
     @property
     def unanswered(self) -> bool:
         """Whether the document does not say the answer to a question, also when more of it was read."""
-        return any(each.trace.status != "answered" for each in self.conversation.exchanges)
+        return self._was_unanswered or any(each.trace.status != "answered" for each in self.conversation.exchanges)
 
     def _answer(self, typed: str, understood: Callable[[Listener], Query], earlier: Trace | None = None) -> None:
         """Answer the query that a typed question means. earlier: its answer from less."""
@@ -302,65 +320,3 @@ class Talk:
             if timer:
                 timer.cancel()
             self.clear()
-
-
-# -- the words that begin with a slash ---------------------------------------------------------------------------------------
-
-
-def _source(talk: Talk, rest: str) -> None:
-    from fbrag_cli.render.answer import answer_of
-    from fbrag_cli.render.text import surroundings
-
-    trace = talk.last().trace
-    if talk.in_json:
-        raise FbragError("usage", "/source: with --json each answer has its sources", "leave out --json")
-    sources = answer_of(trace).sources
-    if not rest.isascii() or not rest.isdigit() or not 1 <= int(rest[:9]) <= len(sources):
-        raise FbragError("usage", f"/source {rest}: the answer has {plural(len(sources), 'source')}", "/source 1")
-    lines = surroundings(trace, sources[int(rest) - 1], columns_of(sys.stdout), colored=talk.console.colored(sys.stdout))
-    print(*lines, sep="\n", flush=True)
-
-
-def _save(talk: Talk, rest: str) -> None:
-    from fbrag_cli.render.answer import answer_of
-    from fbrag_cli.render.html import page
-    from fbrag_cli.render.markdown import section
-    from fbrag_cli.render.text import Layout
-
-    if not rest:
-        raise FbragError("usage", "/save: the file is missing", "/save FILE.md, or /save FILE.html")
-    exchanges = talk.conversation.exchanges
-    if not exchanges:
-        talk.last()
-    path = on_disk(os.path.expanduser(rest))
-    inputs = (source.path for source in talk.conversation.collection.corpus.documents)
-    check_outputs([("/save", path)], [*inputs, talk.options.chat.password_file, talk.options.models.key_file])
-    is_page = Path(path).suffix.lower() in (".html", ".htm")
-    with open_output(path, "/save") as stream:
-        if is_page:
-            stream.write(page(exchanges[-1].trace))
-        else:
-            layout = Layout(context=talk.options.answer.lines)
-            parts = [section(answer_of(each.trace), layout, number) for number, each in enumerate(exchanges, 1)]
-            stream.write("\n\n".join(parts) + "\n")
-    what = "the last answer" if is_page else plural(len(exchanges), "question")
-    talk.console.info(f"saved: {what} in {path}", dim=True)
-
-
-def _help(talk: Talk, rest: str) -> None:
-    for word, (argument, said, _) in COMMANDS.items():
-        talk.console.info(f"{word} {argument}".rstrip() + f": {said}")
-
-
-def _quit(talk: Talk, rest: str) -> None:
-    talk.ended = True
-
-
-#: Word -> what follows it, what it does, and the function that does it.
-COMMANDS: Mapping[str, tuple[str, str, Callable[[Talk, str], None]]] = {
-    "/more": ("", "ask again and read twice as much", lambda talk, rest: talk.more()),
-    "/source": ("N", "show source N of the last answer, with the text around it", _source),
-    "/save": ("FILE", "save the conversation as Markdown, or the last answer as FILE.html", _save),
-    "/help": ("", "this list", _help),
-    "/quit": ("", "quit (also: Ctrl-D)", _quit),
-}

@@ -47,9 +47,12 @@ class MethodOptions(Options):
         """Words of a chunk: those that the user names, else those of the method."""
         return self.chunk_words or find_method(self.method).chunk_words
 
-    def chosen(self, *, on_gpu: bool) -> Method:
-        """Return the method, with the defaults of this machine where the user gives no value. Raises FbragError `usage`."""
-        return choose_method(*self._layers, on_gpu=on_gpu, typed=_typed)
+    def chosen(self, *layers: Layer, on_gpu: bool) -> Method:
+        """Return the method, with the defaults of this machine where the user gives no value. Raises FbragError `usage`.
+
+        layers: values that count more than those of the command line.
+        """
+        return choose_method(*self._layers, *layers, on_gpu=on_gpu, typed=_typed)
 
 
 def _typed(name: str) -> str:

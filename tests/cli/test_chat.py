@@ -91,6 +91,73 @@ def test_the_words_with_a_slash(fbrag: Run, server: Loopback, works: Path, tmp_p
     assert done.stderr.count(" s on ") == 2, "none after /quit"
 
 
+def test_words_that_people_type_without_a_slash(fbrag: Run, server: Loopback, works: Path) -> None:
+    for last in ("exit", "Quit", "/exit", "/q"):
+        done = fbrag("chat", works, "-a", *FAST, *models(server), stdin=f"help\n{last}\n{BUILT}\n")
+        assert (done.returncode, done.stdout) == (0, ""), done.stderr
+        assert "/thorough [QUESTION]: " in done.stderr
+    asked = fbrag("chat", works, "-a", *FAST, *models(server), stdin=f"How do I quit?\n /quit it\n{BUILT}\n")
+    assert asked.stdout == "Josiah Goss.\n" * 3
+
+
+def test_a_word_takes_what_it_says_and_nothing_else(fbrag: Run, server: Loopback, works: Path) -> None:
+    lines = (BUILT, "/more of it", "/new thing", "/save", "/source x", "/model nowhere", "/docs")
+    done = fbrag("chat", works, *FAST, *models(server), stdin="\n".join(lines))
+    for fault in (
+        "/more takes nothing after it",
+        "/new takes nothing after it",
+        "/save: FILE is missing",
+        "/source x: the answer has 2 sources",
+        "unknown model nowhere",
+    ):
+        assert f"error: {fault}" in done.stderr.splitlines()
+    assert str(works) in done.stderr.splitlines()
+    assert "hint: fbrag" not in done.stderr
+
+
+def test_the_only_source_needs_no_number(fbrag: Run, server: Loopback, works: Path) -> None:
+    method = (*FAST[:-1], "1")
+    done = fbrag("chat", works, *method, *models(server), stdin=f"{BUILT}\n/source\n")
+    assert (done.returncode, "  > The Ironhythe works" in done.stdout) == (0, True), done.stderr
+
+
+def test_new_forgets_what_was_asked_before(fbrag: Run, server: Loopback, works: Path) -> None:
+    done = fbrag("chat", works, *FAST, *models(server), stdin=f"{BUILT}\n/new\nAnd who paid for it?\n")
+    assert (done.returncode, "understood" in done.stderr) == (0, False)
+
+
+def test_a_preset_and_a_model_for_what_follows(fbrag: Run, server: Loopback, works: Path) -> None:
+    server.pages["/v1/models"] = {"data": [{"id": name, "object": "model"} for name in ("tiny", "other")]}
+    tiny, large = f"{server.address}#tiny", f"{server.address}#other"
+    lines = ("/fast", BUILT, f"/fast {PAID}", "Who built the works?", f"/model {large}", "/model", "Who paid for the works?")
+    done = fbrag("chat", works, "--no-rewrite", "--json", "--small", tiny, "--large", tiny, stdin="\n".join(lines))
+    told = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [each.get("error") for each in told] == [None] * 4
+    assert [len(each["samples"]) for each in told] == [0, 0, 3, 3]
+    assert f"{large}, and {tiny} for the forward samples" in done.stderr
+    assert server.chats[-1].body["model"] == "other"
+
+
+def test_nothing_is_overwritten_but_what_the_chat_saved_itself(fbrag: Run, server: Loopback, works: Path, tmp_path: Path) -> None:
+    (tmp_path / "diary.md").write_text("Dear diary")
+    save = f"/save {tmp_path}/said.md\n"
+    done = fbrag("chat", works, *FAST, *models(server), stdin=f"{BUILT}\n{save}{PAID}\n{save}/save {tmp_path}/diary.md\n")
+    assert (tmp_path / "said.md").read_text().count("## ") == 2
+    assert done.stderr.count("error: ") == done.stderr.count(f"/save: there is a file {tmp_path}/diary.md") == 1
+    assert (tmp_path / "diary.md").read_text() == "Dear diary"
+
+
+def test_no_remark_of_a_chat_names_an_option(fbrag: Run, server: Loopback, tmp_path: Path) -> None:
+    path = tmp_path / "lamps.txt"
+    path.write_text("\n\n".join(f"A lamp of {each} hung in the {each} room of the old house." for each in ("oil", "gas", "tin")))
+    server.default = stream(" ")
+    method = ("--method", "order-preserving", "--select", "1", "--chunk-words", "14")
+    done = fbrag("chat", path, *method, *models(server), stdin="Which lamps hung in the old house?\n")
+    assert "No answer found" in done.stdout
+    assert "/more" in done.stdout
+    assert "--" not in done.stdout
+
+
 def test_the_plain_option_asks_questions_as_they_are_typed(fbrag: Run, server: Loopback, works: Path) -> None:
     done = fbrag("chat", works, "--no-rewrite", *FAST, *models(server), stdin=f"{BUILT}\nAnd who paid for it?\n")
     assert (done.returncode, "understood" in done.stderr) == (0, False)
