@@ -118,7 +118,7 @@ def form_of(document: Document) -> str:
 
 def in_rows(document: Document) -> Callable[[int], bool] | None:
     """Return what says whether an offset is in the rows of a table, where a chunk ends with a row; None if there are none."""
-    if _separator_of(document) or document.media_type in _RECORDS:
+    if separator_of(document) or document.media_type in _RECORDS:
         return lambda offset: True
     tables = tables_of(document)
     return (lambda offset: _at(tables, offset) is not None) if tables else None
@@ -238,7 +238,7 @@ def _of_pipes(text: str) -> Iterator[Table]:
         yield Table(rule.end(), end, "\n".join((*units, header)), _BAR.sub(" ", header))
 
 
-def _separator_of(document: Document) -> str:
+def separator_of(document: Document) -> str:
     """Return what is between the cells of a document that is a table as a whole, as in CSV; "" for any other."""
     form = form_of(document)
     return document.content().once(_separator, form == "csv") if form in ("csv", "lines") else ""

@@ -25,6 +25,7 @@ from fbrag_cli.documents.lines import section_of
 from fbrag_cli.generation.build import versions
 from fbrag_cli.render.answer import Answer, Source, answer_of
 from fbrag_cli.render.as_json import settings
+from fbrag_cli.render.blocks import blocks, unseen
 from fbrag_cli.render.page_words import plain
 from fbrag_cli.render.passages import (
     cut,
@@ -42,6 +43,7 @@ from fbrag_cli.render.passages import (
 from fbrag_cli.render.tables import own_tables, rows_of
 from fbrag_cli.retrieval.ranking import best, ranks
 from fbrag_cli.text.printable import one_line, plural, printable
+from fbrag_cli.text.spans import Span
 from fbrag_cli.text.terminal import truncate
 from fbrag_cli.trace import Trace
 
@@ -203,9 +205,9 @@ class Findings:
         for source in answer.sources:
             self._sources.setdefault(source.passage.position, []).append(source)
 
-    def of(self, chunk: Passage, breaks: Sequence[int]) -> dict[str, Any]:
+    def of(self, chunk: Passage) -> dict[str, Any]:
         """Return what a page shows of a chunk besides its place: its text with marks, its score and shade (0 to 9), the labels of
-        the sources in it, and, if a part of it is read, how many words that has. breaks: from `LineLayout.breaks`."""
+        the sources in it, and, if a part of it is read, how many words that has."""
         position = chunk.position
         own, read = self._sources.get(position, []), self._read.get(position, ())
         unread = [part for part, is_read in parts(chunk, read) if not is_read] if read else []
@@ -217,7 +219,7 @@ class Findings:
             "read": f"{sum(each.n_words for each in read)} of {plural(chunk.n_words, 'word')} read" if unread else "",
             "retrieved": position in self._retrieved,
             "next_selected": self._following[position] + 1 if position in self._following else None,
-            "text": marked(chunk, own, breaks, unread),
+            "text": drawn(chunk, own, unread),
         }
 
 
@@ -244,11 +246,9 @@ def chunk_views(
     before = first - 1 if before is None else before
     last = corpus.chunks[before] if before >= first else None
     section = last and section_of(last.document, last.start, last.end)
-    layout = layout_of(corpus.chunks[positions[0]].document.text)
     for position in positions:
         chunk = corpus.chunks[position]
         document, start, end = chunk.document, chunk.start, chunk.end
-        breaks = layout.breaks(start, end)
         _, unit, numbers = location(chunk)
         last_section, section = section, section_of(document, start, end)
         yield {
@@ -257,7 +257,7 @@ def chunk_views(
             "within": f"{unit} {numbers}",
             "section": one_line(section.title, _TITLE) if section and section != last_section else "",
             "after_gap": position - before - 1,
-            **(findings.of(chunk, breaks) if findings else _NOT_ASKED | {"text": marked(chunk, (), breaks)}),
+            **(findings.of(chunk) if findings else _NOT_ASKED | {"text": drawn(chunk, ())}),
         }
         before = position
 
@@ -276,29 +276,54 @@ def document_views(trace: Trace, shown: Sequence[int], findings: Findings) -> It
             "n_chunks": len(positions),
             "chunks": [*chunk_views(corpus, shown[first:end], findings)],
             "after_gap": positions.stop - 1 - shown[end - 1],
-            "layout": layout_of(document.text).kind,
+            "layout": layout_of(document).kind,
         }
+
+
+def drawn(passage: Passage, sources: Iterable[Source], unread: Iterable[Passage] = ()) -> Markup:
+    """Return the text of a passage, escaped, with its headings, its tables, and marks. sources, unread: as of `marked`."""
+
+    def part(span: Span) -> Markup:
+        return marked(passage.part(*span), own, layout.breaks(*span), left_out)
+
+    own, left_out, layout = [*sources], [*unread], layout_of(passage.document)
+    pieces: list[Markup] = []
+    for block in blocks(passage.document, passage.start, passage.end):
+        if block.kind == "rows":
+            rows = (Markup("").join(Markup("<td>{}</td>").format(part(cell)) for cell in row) for row in block.rows)
+            table = Markup("").join(map(Markup("<tr>{}</tr>").format, rows))
+            pieces.append(Markup('<table class="rows">{}</table>').format(table))
+        else:
+            pieces += [Markup("<b>{}</b>" if block.kind == "heading" else "{}").format(part(row[0])) for row in block.rows]
+    return Markup("").join(pieces)
 
 
 def marked(passage: Passage, sources: Iterable[Source], breaks: Iterable[int], unread: Iterable[Passage] = ()) -> Markup:
     """Return the text of a passage, escaped, with its unread parts marked and a `<br>` at each of `breaks`.
 
-    sources: those in it. Their sentences are marked, and in the cited ones the words that show the answer.
+    sources: those of which it may hold the sentence, which is marked, and in the cited ones the words that show the answer.
     """
-    tags = [(at, 2, "<br>") for at in breaks]  # position, order at the same position, tag
+    tags = [(at, 2, "<br>", 0) for at in breaks]  # position, order at the same position, tag, characters that are not shown
+
+    def surround(start: int, end: int, order: int, name: str, kind: str = "") -> None:
+        start, end = max(start, passage.start), min(end, passage.end)
+        if start < end:
+            opening = f'<{name} class="{kind}">' if kind else f"<{name}>"
+            tags.extend([(start, order, opening, 0), (end, 4 - order, f"</{name}>", 0)])
+
     for each in unread:
-        tags += [(each.start, 3, '<span class="unread">'), (each.end, 1, "</span>")]
+        surround(each.start, each.end, 3, "span", "unread")
     for source in sources:
         if source.sentence and source.shows:
-            tags += [(source.sentence.start, 3, f'<mark class="{source.shows}">'), (source.sentence.end, 1, "</mark>")]
+            surround(source.sentence.start, source.sentence.end, 3, "mark", source.shows)
         for start, end in source.marks if source.shows == "best" else ():
-            if passage.start <= start and end <= passage.end:
-                tags += [(start, 4, "<mark>"), (end, 0, "</mark>")]
+            surround(start, end, 4, "mark")
+    tags += [(start, 5, "", end - start) for start, end in unseen(passage.document, passage.start, passage.end)]
     text, first = printable(passage.text), passage.start
     pieces, done = [], first
-    for at, _, tag in sorted(tags):
-        pieces += [escape(text[done - first : at - first]), Markup(tag)]
-        done = at
+    for at, _, tag, skipped in sorted(tags):
+        pieces += [escape(text[done - first : max(at, done) - first]), Markup(tag)]
+        done = max(at + skipped, done)
     return Markup("").join([*pieces, escape(text[done - first :])])
 
 
@@ -325,7 +350,6 @@ def source_views(trace: Trace, answer: Answer, where: Callable[[Passage], str] =
     backward_ranks, forward_ranks = ranks(scores.backward), ranks(scores.forward)
     for source in answer.sources:
         passage, position = source.passage, source.passage.position
-        layout = layout_of(passage.document.text)
         shown = surrounded(passage, source.sentence, _CONTEXT)
         yield {
             "number": label(source),
@@ -340,8 +364,8 @@ def source_views(trace: Trace, answer: Answer, where: Callable[[Passage], str] =
             "forward": f"{digits(trace, scores.forward[position])} (#{forward_ranks[position]})" if trace.samples else "",
             "sample": int(scores.best_sample[position]) + 1 if scores.forward[position] else None,
             "language": passage.document.language,
-            "layout": layout.kind,
-            "excerpt": marked(shown, [source], layout.breaks(shown.start, shown.end)),
+            "layout": layout_of(passage.document).kind,
+            "excerpt": drawn(shown, [source]),
             "beginning": truncate(said_from(passage, source.sentence), _BEGINNING),
         }
 

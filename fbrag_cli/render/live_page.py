@@ -96,7 +96,7 @@ def texts(corpus: Corpus, window: Sequence[int]) -> list[tuple[int, str]]:
 def chunks(corpus: Corpus, positions: Sequence[int], findings: Findings | None = None, prefix: str = "") -> str:
     """Return chunks at neighboring positions in one document as elements. prefix: of the ids of the sources."""
     document = corpus.documents[int(corpus.spans[positions[0], 0])]
-    layout, views = layout_of(document.text).kind, chunk_views(corpus, positions, findings, before=positions[0] - 1)
+    layout, views = layout_of(document).kind, chunk_views(corpus, positions, findings, before=positions[0] - 1)
     return "".join(macro("page_parts", "chunk", view, document.language, prefix, layout) for view in views)
 
 

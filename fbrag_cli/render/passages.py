@@ -9,13 +9,14 @@ import os
 import re
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache
 from itertools import accumulate, islice, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fbrag_cli.corpus import Passage
+from fbrag_cli.documents.document import Content, Document
 from fbrag_cli.documents.lines import line_of, lines_of, page_label, page_name, pages_of, section_of
+from fbrag_cli.documents.tables import separator_of
 from fbrag_cli.text.printable import one_line, plural, printable
 from fbrag_cli.text.sentences import sentence_spans
 from fbrag_cli.text.spans import Span
@@ -38,7 +39,6 @@ _LONGEST_SENTENCE = 400  # characters; of a longer one, a line is shown
 _NEAR = 160  # characters that a passage continues to begin or end with a sentence
 _INDENTED = 0.25  # of the lines, for columns to mean something
 _WIDTHS = range(40, 121)  # characters at which people and programs cut lines of prose
-_FITS = 76  # characters that a line of the page holds
 _FULL = 0.8  # of the width: a line was cut if it and the next one's first word are at least this long
 _INK = re.compile(r"\S")
 
@@ -204,7 +204,7 @@ def surrounded(passage: Passage, sentence: Passage | None, context: int) -> Pass
     if sentence is None:
         return passage.part(start, end)
     sentences = [(passage.start + first, passage.start + last) for first, last in sentence_spans(passage.text)]
-    layout = layout_of(passage.document.text)
+    layout = layout_of(passage.document)
     breaks = layout.breaks(passage.start, passage.end) if layout.flows else _line_ends(passage)
     starts = {*(first for first, _ in sentences), *(at + 1 for at in breaks), passage.start}
     ends = {*(last for _, last in sentences), *breaks, passage.end}
@@ -258,7 +258,7 @@ def _paragraphs(passage: Passage, columns: int, *, joins: bool) -> Iterator[Span
         return [(before + 1, end) for before, end in pairwise([passage.start - 1, *ends, passage.end])]
 
     if joins or any(width_of(printable(text[start:end])) > columns for start, end in between(ends)):
-        layout = layout_of(text)
+        layout = layout_of(passage.document)
         ends = layout.breaks(passage.start, passage.end) if layout.flows else ends
     return iter(between(ends))
 
@@ -266,34 +266,37 @@ def _paragraphs(passage: Passage, columns: int, *, joins: bool) -> Iterator[Span
 class LineLayout:
     """The layout of one text, judged by the lengths and the beginnings of its lines.
 
-    kind: "lines" (line ends have a meaning), "columns" (columns too), "flow" (prose cut at a width that fits the page: only a
-    narrow screen needs other lines), "wide" (prose cut at a greater width).
+    kind: "lines" (line ends have a meaning), "columns" (columns too), "flow" (prose that was cut at a width). in_rows: whether
+    each line is a row of a table.
     """
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, *, in_rows: bool = False) -> None:
         lines = text.split("\n")
         filled = [line for line in lines if line.strip()]
         width = sorted(map(len, filled))[len(filled) * 9 // 10] if filled else 0
         if sum(line[0] in " \t" for line in filled) > _INDENTED * len(filled):
             self.kind = "columns"
         else:
-            self.kind = "lines" if width not in _WIDTHS else "flow" if width <= _FITS else "wide"
+            self.kind = "lines" if in_rows or width not in _WIDTHS else "flow"
         self._ends = _meant_ends(lines, _FULL * width) if self.flows else []
 
     @property
     def flows(self) -> bool:
         """Whether the text is prose that was cut at a width."""
-        return self.kind in ("flow", "wide")
+        return self.kind == "flow"
 
     def breaks(self, start: int, end: int) -> list[int]:
         """Return where lines in `text[start:end]` end on purpose, not because they were full. Empty unless the text flows."""
         return self._ends[bisect_left(self._ends, start) : bisect_left(self._ends, end)]
 
 
-@lru_cache(maxsize=8)
-def layout_of(text: str) -> LineLayout:
+def layout_of(document: Document) -> LineLayout:
     """Return the layout of a document's text, judged once."""
-    return LineLayout(text)
+    return document.content().once(_layout, bool(separator_of(document)))
+
+
+def _layout(content: Content, in_rows: bool) -> LineLayout:
+    return LineLayout(content.text, in_rows=in_rows)
 
 
 def _meant_ends(lines: list[str], full: float) -> list[int]:

@@ -20,8 +20,9 @@ def test_prose_that_was_cut_at_a_width_flows_and_its_paragraphs_stay_apart() -> 
     assert layout.breaks(10, 20) == [10]
 
 
-def test_prose_that_was_cut_too_wide_for_the_page_is_told_apart() -> None:
-    assert LineLayout("\n".join(wrap(SENTENCE * 6, 100))).kind == "wide"
+def test_rows_of_a_table_are_no_prose() -> None:
+    assert LineLayout("\n".join(wrap(SENTENCE * 6, 100))).kind == "flow"
+    assert LineLayout("\n".join(wrap(SENTENCE * 6, 100)), in_rows=True).kind == "lines"
 
 
 def test_a_short_line_within_prose_ends_where_it_ends() -> None:
