@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -17,7 +16,7 @@ from fbrag_cli.errors import FbragError
 from fbrag_cli.progress import Event, Progress, silent
 from fbrag_cli.query import question_fault
 from fbrag_cli.text.printable import one_line
-from fbrag_cli.text.records import BadRecordError, columns_of, is_array, of_csv, of_json
+from fbrag_cli.text.records import BadRecordError, answers_in, columns_of, is_array, of_csv, of_json
 
 Key = tuple[str, str]  # of a row: document and id
 
@@ -180,12 +179,8 @@ def _job(place: str, record: Any, number: str, with_documents: bool) -> Job:
 
 def _answers(place: str, value: object) -> tuple[str, ...]:
     """Return the gold answers in a list, in a text that is a JSON list, or in a single answer."""
-    if isinstance(value, str) and value.lstrip().startswith("["):
-        try:
-            value = json.loads(value)
-        except (ValueError, RecursionError):
-            pass  # an answer that begins with a bracket
-    listed = value if isinstance(value, list) else [] if value in (None, "") else [value]
+    value = answers_in(value) if isinstance(value, str) else value
+    listed = value if isinstance(value, list) else [] if value is None else [value]
     if not all(isinstance(each, str | int | float) for each in listed):
         raise BadRecordError(place, "answers must be text, or a list of texts")
     return tuple(map(str, listed))

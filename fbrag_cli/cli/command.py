@@ -54,7 +54,7 @@ FIRST = {
     "ui": "--port --password-file --include --exclude --large --small --idle",
     "serve": "--host --port --token-file --open --json --large --small --idle",
     "mcp": "--allow --large --small --offline --verbose",
-    "eval": "--limit --method --set --retrieval-only --output --json --baseline --large",
+    "eval": "--limit --method --preset --set --retrieval-only --output --json --baseline --large",
     "models pull": "--role --recommended --sha256 --dry-run --yes",
     "models list": "--all --json",
     "models use": "--offline --yes",

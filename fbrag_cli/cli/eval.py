@@ -7,7 +7,6 @@ import os
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -29,10 +28,11 @@ from fbrag_cli.storage.files import files_of, not_writable, whole_file
 
 if TYPE_CHECKING:
     from fbrag_cli.evaluation.configurations import Configuration
+    from fbrag_cli.evaluation.report import Pair
     from fbrag_cli.evaluation.results import Result
     from fbrag_cli.evaluation.tables import Report
 
-    Comparison = Callable[[Sequence[Result]], Report]
+    Comparison = Callable[[Sequence[Result]], Sequence[Pair]]
 
 _LISTS = "separate several with commas to compare them"
 _LISTED: Any = {"separator": ","}
@@ -47,9 +47,7 @@ def _listed(incomplete: str) -> list[str]:
 class EvalOptions(Options):
     group = "Compare"
 
-    arguments: list[str] = arguments(
-        "files of questions (JSON Lines, plain or gzip), or folders of them", "DATA...", required=True
-    )
+    arguments: list[str] = arguments("files of questions (CSV, JSON Lines, JSON), or folders of them", "DATA...", required=True)
     limit: int | None = option(None, "use N rows of each file, drawn by --seed (default: all)", group="Data", minimum=1)
     seed: int = option(0, "random seed for the rows and the samples (default: 0)", group="Data", minimum=0, varies="")
     method: list[str] = option(
@@ -77,19 +75,26 @@ class EvalOptions(Options):
     max_tokens: int | None = option(
         None, "limit the length of an answer, in tokens (default: from --prompts, else 64)", group="Run", minimum=1
     )
-    abstain: bool | None = option(
-        None,
-        "check each answer, and measure abstention (default: for datasets with unanswerable questions)",
+    abstain: bool = option(
+        True,
+        "check each answer as 'fbrag ask' does, or score all as written (default: check)",
         flags=("--abstain/--no-abstain",),
         group="Run",
+        varies="",
     )
-    output: str = option(
-        "eval.jsonl", "write the rows to FILE as they arrive", flags=("-o", "--output"), group="Output", metavar="FILE"
+    output: str | None = option(
+        None,
+        "write the rows to FILE as they arrive (default: keep them in the cache)",
+        flags=("-o", "--output"),
+        group="Output",
+        once=True,
+        metavar="FILE",
     )
-    restart: bool = option(False, "start over and overwrite the output file", group="Run", once=True)
+    restart: bool = option(False, "evaluate again, and overwrite the output file", group="Run", once=True)
+    tables: bool = option(False, "print tables of all scores, by dataset", group="Output", once=True)
     baseline: str | None = option(
         None,
-        "compare with this configuration, or with the rows in FILE (paired differences)",
+        "compare with this configuration, or with the rows in FILE (default: the first one)",
         group="Output",
         once=True,
         metavar="NAME|FILE",
@@ -99,7 +104,7 @@ class EvalOptions(Options):
     )
     fail_under: str | None = option(
         None,
-        "exit 1 if a mean is below this, e.g. f1=0.4,evidence_recall=0.8",
+        "exit 1 if a mean is below this, e.g. right=0.6,evidence_recall=0.8",
         group="Output",
         once=True,
         metavar="NAME=X,…",
@@ -130,12 +135,16 @@ class EvalCommand(Options):
 
 @command(EvalCommand)
 def eval(console: Console, command: EvalCommand) -> int:
-    """Evaluate methods and settings on a labeled dataset.
+    """Evaluate methods and settings on questions with known answers.
 
     \b
     Examples:
+      fbrag eval questions.csv --preset default,thorough     (columns: question, answer, document)
       fbrag eval musique.jsonl.gz --limit 60 --retrieval-only -s weights=0.5:0.5,1:0 -s select=3,5,10
       fbrag eval data/ --method fb-rag,order-preserving,vanilla -o rows.jsonl
+    \f
+    An answer is right if what 'fbrag ask' would print contains a right answer, or shares half of its words with it. The report
+    begins with the better configuration, if the difference is hardly chance. A stopped run resumes.
     """
     limit = limit_time(command.run.time_limit, console.cancellation)
     from fbrag_cli.evaluation import runner
@@ -147,6 +156,7 @@ def eval(console: Console, command: EvalCommand) -> int:
     data = [*map(Path, options.arguments), *([Path(options.baseline)] if options.baseline else [])]
     inputs = [*(str(file) for path in data for file in files_of(path)), options.prompts, command.models.key_file]
     check_outputs([("-o", options.output)], inputs)
+    output = Path(options.output) if options.output else None
     examples = load_examples(map(Path, options.arguments), limit=options.limit, seed=options.seed)
     with (
         progress_line(console) as progress,
@@ -158,30 +168,31 @@ def eval(console: Console, command: EvalCommand) -> int:
         comparison = _comparison(options, configurations) if options.baseline else None
         for each in configurations:
             session.prepare(each.method, each.names, each.retriever, answering=not options.retrieval_only)
-        checked = runner.checked_data_sets(examples, options.abstain)
-        configurations = [replace(each, checked=checked) for each in configurations]
-        runner.run(examples, configurations, Path(options.output), session, restart=options.restart, progress=progress)
-    return _report(Path(options.output), options, comparison, least, console)
+        configurations = [replace(each, checked=options.abstain) for each in configurations]
+        restart = options.restart or (command.cache.refresh and output is None)
+        rows = runner.run(examples, configurations, output, session, restart=restart, progress=progress)
+    return _report(rows, options, comparison, least, console)
 
 
-def _report(output: Path, options: EvalOptions, comparison: Comparison | None, least: dict[str, float], console: Console) -> int:
-    """Print the report on the rows of `output`. Return exit code 1 if a mean is below its minimum."""
-    from fbrag_cli.evaluation import report, results, tables
+def _report(
+    rows: Sequence[Result], options: EvalOptions, comparison: Comparison | None, least: dict[str, float], console: Console
+) -> int:
+    """Print the report on the rows. Return exit code 1 if a mean is below its minimum."""
+    from fbrag_cli.evaluation import report, tables
 
-    rows = results.read_results(output)
-    reports = [report.summarise(rows)]
-    try:
-        reports += [comparison(rows)] if comparison else []
-    finally:  # even if the comparison fails
-        if options.form == "text":
-            width = shutil.get_terminal_size((120, 24)).columns
-            print("\n\n".join(tables.as_text(each, width) for each in reports))
-        elif options.form == "md":
-            print("\n\n".join(map(tables.as_markdown, reports)))
-        else:
-            print(json.dumps([tables.as_json(each) for each in reports]))
+    pairs = comparison(rows) if comparison else report.pairs_of(report.group_rows(rows))
+    reports, compared = [report.overview(rows, pairs)], [report.compare(pairs)] if comparison else []
+    if options.tables or options.form == "json":
+        reports += [report.summarise(rows), *compared]
+    if options.form == "text":
+        width = shutil.get_terminal_size((120, 24)).columns
+        print("\n\n".join(tables.as_text(each, width) for each in reports))
+    elif options.form == "md":
+        print("\n\n".join(map(tables.as_markdown, reports)))
+    else:
+        print(json.dumps([tables.as_json(each) for each in reports]))
     if options.plots:
-        _draw(rows, reports[1:], Path(options.plots), console)
+        _draw(rows, compared, Path(options.plots), console)
     missed = report.below(rows, least)
     for line in missed:
         console.warning(line)
@@ -199,18 +210,22 @@ def _check(options: EvalOptions, configurations: Sequence[Configuration]) -> Non
 
 
 def _comparison(options: EvalOptions, configurations: Sequence[Configuration]) -> Comparison:
-    """Return the function that compares the rows for --baseline. Raises FbragError `usage` if it would fail on the rows of this
+    """Return the function that finds the pairs of --baseline. Raises FbragError `usage` if it would fail on the rows of this
     run."""
     from fbrag_cli.evaluation import report, results
 
-    baseline, output = str(options.baseline), Path(options.output)
-    compared: Comparison = partial(report.compare, baseline=baseline)
+    baseline, old = str(options.baseline), list[report.Group]()
     if os.path.isfile(baseline):
-        compared = partial(report.compare_runs, old=results.read_results(Path(baseline)))
-    before = results.read_results(output) if output.is_file() and not options.restart else []
-    compared(
-        list(map(results.planned_row, [*(row.configuration for row in before), *(each.described() for each in configurations)]))
-    )
+        old = report.group_rows(results.read_results(Path(baseline)))
+
+    def compared(rows: Sequence[Result]) -> Sequence[Pair]:
+        groups = report.group_rows(rows)
+        return report.pairs_of_runs(groups, old) if old else report.pairs_of(groups, baseline)
+
+    output = options.output
+    before = results.read_results(Path(output)) if output and os.path.isfile(output) and not options.restart else []
+    planned = [(each.described(), each.preset) for each in configurations]
+    compared([results.planned_row(*each) for each in [*((row.configuration, row.preset) for row in before), *planned]])
     return compared
 
 

@@ -23,8 +23,8 @@ class Configuration:
     """One way to answer.
 
     small, large: names of models; large is None if there are no answers (`--retrieval-only`). chunk_words: words per chunk.
-    prompts: prompts and length limits of a benchmark by dataset, instead of the default ones. checked: datasets whose answers are
-    checked, so that the method may abstain.
+    prompts: prompts and length limits of a benchmark by dataset, instead of the default ones. checked: whether answers are
+    checked, so that the method may abstain. preset: the name of the preset that it comes from.
     """
 
     method: Method
@@ -33,7 +33,8 @@ class Configuration:
     retriever: str = DEFAULT_RETRIEVER
     chunk_words: int = 300
     prompts: PromptFile | None = None
-    checked: frozenset[str] = frozenset()
+    checked: bool = False
+    preset: str = ""
 
     @property
     def names(self) -> ModelNames:
@@ -42,7 +43,7 @@ class Configuration:
     def method_for(self, dataset: str, choices: tuple[str, ...] = ()) -> Method:
         """Return the method with the prompts and the check for a dataset, and with the choices of a question. Raises FbragError
         `usage` if the file has no prompts for it."""
-        method = replace(self.method, allow_unsupported=dataset not in self.checked)
+        method = replace(self.method, allow_unsupported=not self.checked)
         return asking(method, self.prompts.of(dataset) if self.prompts else Task(), choices)
 
     @property
@@ -122,7 +123,9 @@ def combinations(
             method = choose_method({preset: True, **fixed}, lists, on_gpu=on_gpu)
             words = chunk_words or method.chunk_words
             smalls = small if method.needs_small else [None]
-            configurations += [Configuration(method, of_small, large, retriever, words, file) for of_small in smalls]
+            configurations += [
+                Configuration(method, of_small, large, retriever, words, file, preset=preset) for of_small in smalls
+            ]
     for option in [*given, *(preset for preset in presets if preset not in used)]:
         if option in presets or not any(option in settings_of(find_method(name)) for name in methods):
             message = f"{option} has no effect with {', '.join(methods)}"

@@ -1,10 +1,11 @@
 """Reads files of questions into `Example`s: rows of LongBench, ∞Bench, and fbrag's own format with evidence and shared
-documents."""
+documents; and tables of a person (CSV) with questions, answers and documents."""
 
 from __future__ import annotations
 
 import gzip
 import json
+import os
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -14,14 +15,19 @@ from pathlib import Path
 from random import Random
 from typing import IO, Any
 
+from fbrag_cli.documents.decoding.encoding import decode
+from fbrag_cli.documents.source import Source
 from fbrag_cli.errors import FbragError
+from fbrag_cli.indexing.walk import find_files
 from fbrag_cli.query import question_fault
+from fbrag_cli.storage.files import on_disk, sha256_of
+from fbrag_cli.text.records import BadRecordError, answers_in, columns_of, of_csv
 
 MAX_ROW = 32_000_000  # bytes of a row or of a document; ∞Bench's longest has 5 million
 _MAX_ARRAY = 64_000_000  # bytes of a file with one JSON array, which is read as a whole
 _GZIP = b"\x1f\x8b"
-_FORM = "a row is an object with `input`, `answers` (∞Bench: `answer`) and `context` or `context_file`"
-_KINDS = "use .jsonl, .jsonl.gz or .json files, or a folder of them"
+_FORM = "a row has `question`, `answer` and `document` (a path), or `input`, `answers` and `context`"
+_KINDS = "use .csv, .jsonl, .jsonl.gz or .json files, or a folder of them"
 _LETTERS = "ABCD"  # of choices, for which ∞Bench has a scorer
 _CHOICE = "longbook_choice_eng"
 _CHINESE = ("_zh", "_chn", "dureader", "lsht", "vcsum")  # suffixes of the benchmarks' Chinese datasets
@@ -33,7 +39,8 @@ class Example:
 
     answers: the gold answers, any of which counts; empty if the document has no answer. With choices there are two: the text of
     the right choice and its letter, as in ∞Bench. answerable: whether the document has an answer. context(): returns the
-    document's text. document: equal for examples that share a document. evidence: gold spans, verbatim in the context.
+    document's text. document: equal for examples that share a document. path: of a file or folder that is read as `fbrag ask`
+    reads it, "" if the row has the text. evidence: gold spans, verbatim in the context.
     all_classes: the labels of a classification (LongBench).
     """
 
@@ -48,10 +55,11 @@ class Example:
     language: str = "en"
     all_classes: tuple[str, ...] = ()
     answerable: bool = True
+    path: str = ""
 
 
 def load_examples(paths: Iterable[Path], limit: int | None = None, seed: int = 0) -> list[Example]:
-    """Read the examples in JSON Lines files, JSON arrays (either may be gzipped) and folders of these, in order.
+    """Read the examples in JSON Lines files, JSON arrays (either may be gzipped), CSV files and folders of these, in order.
 
     limit: number of rows per file, drawn with `seed`; a larger limit includes the rows of a smaller one. Rows that are not drawn
     are not checked. Raises FbragError (doc_not_found, doc_unreadable, doc_empty) with the file and the line.
@@ -85,6 +93,7 @@ class _Contexts:
     def __init__(self) -> None:
         self._packed: dict[str, bytes] = {}
         self._of_file: dict[Path, str] = {}
+        self._of_path: dict[str, str] = {}
         self.text = lru_cache(maxsize=1)(self._text)  # adjacent rows often share a document
 
     def add(self, text: str) -> str:
@@ -114,6 +123,14 @@ class _Contexts:
                 raise _BadRow(f"context_file {name} is not UTF-8: {error.reason}") from None
         return self._of_file[path]
 
+    def add_path(self, path: str) -> str:
+        """Return the key of a file or folder, by its name and its content. Raises FbragError for a folder without files, and
+        OSError."""
+        if path not in self._of_path:
+            files = [(each.path, sha256_of(Path(each.path))) for each in find_files([path]).files]
+            self._of_path[path] = sha256(json.dumps([path, files]).encode()).hexdigest()
+        return self._of_path[path]
+
     def _text(self, key: str) -> str:
         return zlib.decompress(self._packed[key]).decode("utf-8", "surrogatepass")
 
@@ -141,7 +158,8 @@ def _example(row: dict[str, Any], path: Path, contexts: _Contexts) -> Example:
         raise _BadRow("missing question (`input`)")
     if fault := question_fault(question):
         raise _BadRow(fault)
-    document = _document(row, path.parent, contexts)
+    named = "" if row.get("context") or row.get("context_file") else _path(row, path.parent)
+    document = _named(named, contexts) if named else _document(row, path.parent, contexts)
     classes = _strings(row, "all_classes")
     choices = tuple(choice for choice in _strings(row, "options") if choice.strip()) or (classes if dataset == _CHOICE else ())
     answerable = _answerable(row)
@@ -158,13 +176,35 @@ def _example(row: dict[str, Any], path: Path, contexts: _Contexts) -> Example:
         language=_string(row, "language") or ("zh" if dataset.endswith(_CHINESE) else "en"),
         all_classes=classes,
         answerable=bool(answers) if answerable is None else answerable,
+        path=named,
     )
+    if named and example.evidence:
+        raise _BadRow("`evidence` needs `context` or `context_file`")
     if example.evidence:
         text = contexts.text(document)
         for span in example.evidence:
             if not span.strip() or span not in text:
                 raise _BadRow(f"evidence {span[:40]!r} is not in the context")
     return example
+
+
+def _path(row: dict[str, Any], folder: Path) -> str:
+    """Return the document of a row, from the current folder, or else from that of the file; "" without one. Raises _BadRow."""
+    if not (name := _string(row, "document")):
+        return ""
+    for path in (on_disk(name), on_disk(str(folder / name))):
+        if os.path.exists(path):
+            return path
+    raise _BadRow(f"document not found: {name[:200]}")
+
+
+def _named(path: str, contexts: _Contexts) -> str:
+    try:
+        return contexts.add_path(path)
+    except FbragError as error:
+        raise _BadRow(error.message) from None
+    except OSError as error:
+        raise _BadRow(f"document {path[:200]} cannot be read: {error.strerror or error}") from None
 
 
 def _document(row: dict[str, Any], folder: Path, contexts: _Contexts) -> str:
@@ -279,8 +319,11 @@ def _failed(path: Path, error: Exception) -> FbragError:
 def _is_dataset(path: Path) -> bool:
     """Return whether a file in a folder is a dataset. A .json file is one if it has an array; others may be configurations."""
     name = path.name.removesuffix(".gz")
-    if name.startswith(".") or not name.endswith((".jsonl", ".json")) or not path.is_file():
+    if name.startswith(".") or not name.endswith((".csv", ".jsonl", ".json")) or not path.is_file():
         return False
+    if name.endswith(".csv"):
+        head = read_start(path, 4096).partition(b"\n")[0].decode("utf-8-sig", "replace")
+        return {"question", "document"} <= {*columns_of(head)[0]}
     return name.endswith(".jsonl") or _is_array(path)
 
 
@@ -310,7 +353,9 @@ def drawn_rows(path: Path, limit: int | None, seed: int) -> Iterator[tuple[str, 
 
     A larger limit includes the rows of a smaller one. Raises FbragError (doc_unreadable, doc_empty).
     """
-    rows: Callable[[Path], Iterator[tuple[str, str | bytes]]] = _array if _is_array(path) else _lines
+    rows: Callable[[Path], Iterator[tuple[str, str | bytes]]] = (
+        _table if path.suffix.lower() in (".csv", ".tsv") else _array if _is_array(path) else _lines
+    )
     chosen = None
     if limit is not None:
         order = list(range(sum(1 for _ in rows(path))))
@@ -337,6 +382,20 @@ def _lines(path: Path) -> Iterator[tuple[str, str | bytes]]:
                     yield f"line {line}", row
     except (OSError, EOFError, zlib.error) as error:
         raise _failed(path, error) from None
+
+
+def _table(path: Path) -> Iterator[tuple[str, str | bytes]]:
+    """Yield the rows of a CSV as JSON. A row without an answer says that its document has none."""
+    data = read_start(path, _MAX_ARRAY + 1)
+    if len(data) > _MAX_ARRAY:
+        raise _unreadable(path, "line 1", f"the table exceeds {_MAX_ARRAY // 1_000_000} MB; convert it to JSON Lines")
+    try:
+        for place, row in of_csv(decode(Source(str(path), path.name, data)).text if data else ""):
+            if row.keys().isdisjoint(("answer", "answers")):
+                raise BadRecordError(place, 'no "answer" column')
+            yield place, json.dumps({**row, "answers": answers_in(row.pop("answers", "") or row.pop("answer", ""))})
+    except BadRecordError as error:
+        raise _unreadable(path, error.place, str(error)) from None
 
 
 def _array(path: Path) -> Iterator[tuple[str, str | bytes]]:

@@ -19,9 +19,11 @@ from fbrag_cli.installation import extra
 from fbrag_cli.text.printable import one_line
 from fbrag_cli.text.spans import joined
 
+RIGHT = "right"  # what a reader would call right, of what `fbrag ask` would print
 SCORE = "score"  # the main metric of a dataset
 #: A metric of rows -> its name in tables and plots.
 METRICS = {
+    RIGHT: "Right answers",
     SCORE: "Score",
     "f1": "F1",
     "em": "Exact match",

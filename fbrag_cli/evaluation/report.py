@@ -10,21 +10,23 @@ from typing import TypeVar
 
 from fbrag_cli.errors import FbragError
 from fbrag_cli.evaluation import statistics
-from fbrag_cli.evaluation.metrics import LESS, METRICS, SCORE, known_metric
+from fbrag_cli.evaluation.metrics import LESS, METRICS, RIGHT, SCORE, known_metric
 from fbrag_cli.evaluation.results import Result, key, labels, order, shared
-from fbrag_cli.evaluation.statistics import Bootstrap, percentile
-from fbrag_cli.evaluation.tables import Cell, Column, Report, Table, Unit
-from fbrag_cli.text.printable import one_line
+from fbrag_cli.evaluation.statistics import percentile
+from fbrag_cli.evaluation.tables import Asked, Cell, Column, Report, Table, Unit
+from fbrag_cli.methods.registry import PLAIN
+from fbrag_cli.text.printable import one_line, plural
 
 _REPORTED = (
-    *(SCORE, "contains", "evidence_recall", "full_evidence"),
+    *(RIGHT, SCORE, "contains", "evidence_recall", "full_evidence"),
     *("answer_in_context", "answer_in_samples", "abstain", "abstain_wrongly"),
 )
 _ERRORS_NAMED = 3
 _COVERED = (0.25, 0.5, 0.75, 1.0)  # shares of the answers
 _SURE = 0.05  # p below which a difference is marked, because the interval of a few pairs is too narrow
+_SHORT = {RIGHT: "Right", SCORE: "Score", "evidence_recall": "Evidence recall"}
 _STAGES = ("read", "load", "recall", "forward", "select", "answer", "verify", "first_token")
-_OUTCOMES = {"answered": "Answered", "not_found": "Not found", "retrieved": "Retrieved only", "error": "Errors"}
+_ASKED = 40  # questions in a report
 
 Values = dict[str, dict[str, float]]  # by data set, then by id
 Part = TypeVar("Part")
@@ -59,7 +61,141 @@ def group_rows(rows: Iterable[Result]) -> list[Group]:
         groups.setdefault(key(row.configuration), []).append(row)
     ordered = sorted(groups.values(), key=lambda group: order(group[0].configuration))
     named = labels([group[0].configuration for group in ordered])
+    presets = [group[0].preset for group in ordered]
+    if len(presets) > 1 and all(presets) and len({*presets}) == len(presets):
+        named = presets
     return [Group(label, group[0].configuration, tuple(group)) for label, group in zip(named, ordered, strict=True)]
+
+
+Pair = tuple[Group, Group]  # a group, and the one to compare it with
+
+
+def pairs_of(groups: Sequence[Group], baseline: str | None = None) -> list[Pair]:
+    """Return the other groups, each with `baseline`: a label, or the name of a method if only one group has it; by default the
+    preset `default`, or else the first group. Raises FbragError (usage) if it names no group or several."""
+    if not groups:
+        return []
+    chosen = _chosen(groups, baseline) if baseline else next((each for each in groups if each.label == PLAIN), groups[0])
+    return [(group, chosen) for group in groups if group is not chosen]
+
+
+def pairs_of_runs(groups: Sequence[Group], before: Sequence[Group]) -> list[Pair]:
+    """Return the groups, each with the one of an older run that has the same configuration, or with the only one.
+
+    Raises FbragError (usage) if the runs have no configuration in common.
+    """
+    by_key = {key(group.configuration): group for group in before}
+    only = before[0] if len(before) == 1 else None
+    matched = [(group, by_key.get(key(group.configuration), only)) for group in groups]
+    pairs = [(group, replace(other, label=f"{other.label} before")) for group, other in matched if other is not None]
+    if not pairs:
+        message = "the two runs have no configuration in common"
+        raise FbragError("usage", message, f"old run: {_listed(before)}; new run: {_listed(groups)}")
+    return pairs
+
+
+# -- what a decision needs -------------------------------------------------------------------------------------------------------
+
+
+def overview(rows: Sequence[Result], pairs: Sequence[Pair] | None = None) -> Report:
+    """Return which configuration is better, the questions with what each one answers, and one table.
+
+    pairs: groups to compare, None for all with the default one. Of many questions, those come first for which the configurations
+    differ.
+    """
+    groups = group_rows(rows)
+    pairs = pairs_of(groups) if pairs is None else pairs
+    said = [verdict(new, old) for new, old in pairs] or [_alone(group) for group in groups]
+    replies: dict[tuple[str, str], dict[str, Result]] = {}
+    for group in groups:
+        for row in group.rows:
+            if row.answer is not None or row.status in ("error", "not_found"):
+                replies.setdefault((row.dataset, row.id), {})[group.label] = row
+    names = tuple(group.label for group in groups)
+    listed = (
+        sorted(replies.values(), key=lambda of: len({row.right for row in of.values()}) == 1)
+        if len(replies) > _ASKED
+        else [*replies.values()]
+    )
+    notes = [*_notes(groups)]
+    if (more := len(listed) - _ASKED) > 0:
+        notes.insert(0, f"{plural(more, 'more question')}: -o FILE writes all rows.")
+    tables = (summary_table(groups),) if groups else ()
+    asked = tuple(_asked(of, names) for of in listed[:_ASKED])
+    return Report("Evaluation", tables, {}, tuple(notes), tuple(said) or ("No questions were evaluated.",), names, asked)
+
+
+def verdict(new: Group, old: Group) -> str:
+    """Return which of two groups is better over the questions that both have, or that no difference can be seen and how many
+    questions would be needed (`statistics.needed_pairs`)."""
+    for metric in (RIGHT, SCORE, "evidence_recall"):
+        if paired := _paired(new.values(metric), old.values(metric)):
+            break
+    else:
+        return f"{new.label} and {old.label} have no question in common."
+    differences = [value for of in paired.values() for value in of]
+    n, found = len(differences), _difference(paired)
+    if found.marked:
+        sign = 1 if (found.value or 0) > 0 else -1
+        better, worse = (new, old) if sign > 0 else (old, new)
+        low, high = sorted(100 * sign * (each or 0) for each in (found.low, found.high))
+        more = f"{abs(sum(differences)):.0f} of {n} more right"
+        if metric != RIGHT:
+            more = f"{METRICS[metric]} {100 * sign * (found.value or 0):+.1f} points"
+        return f"{better.label} is better than {worse.label}: {more} ({low:+.0f} to {high:+.0f}%)."
+    what = f"No difference can be seen between {new.label} and {old.label} with {plural(n, 'question')}"
+    if _read_the_same(new, old):
+        return f"{what}: both read the same passages."
+    if metric == RIGHT:
+        rights = (sum(row.right is True for row in group.done) for group in (new, old))
+        what += " ({:,} and {:,} right)".format(*rights)
+    needed = statistics.needed_pairs(differences)
+    return f"{what}; about {_rounded(needed):,} are needed." if needed else f"{what}."
+
+
+def _alone(group: Group) -> str:
+    """Return what a single group reaches."""
+    for metric in (RIGHT, SCORE, "evidence_recall"):
+        if values := group.values(metric):
+            cell, n = _mean(values), sum(map(len, values.values()))
+            between = (
+                ""
+                if cell.low is None or cell.high is None
+                else f" (95% interval: {100 * cell.low:.0f} to {100 * cell.high:.0f}%)"
+            )
+            if metric == RIGHT:
+                return f"{group.label}: {sum(sum(of.values()) for of in values.values()):.0f} of {n} right{between}."
+            return f"{group.label}: {METRICS[metric]} {100 * (cell.value or 0):.1f}%{between}."
+    return f"{group.label}: no question was answered."
+
+
+def _read_the_same(new: Group, old: Group) -> bool:
+    """Return whether the large model read the same text for each question that both have."""
+    read = {(row.dataset, row.id): row.read for row in old.done}
+    both = [(row.read, read[row.dataset, row.id]) for row in new.done if (row.dataset, row.id) in read]
+    return bool(both) and all(one and one == other for one, other in both)
+
+
+def _rounded(n: int) -> int:
+    """Return a number rounded up to two digits."""
+    step: int = 10 ** max(0, len(str(n)) - 2)
+    return ceil(n / step) * step
+
+
+def _asked(rows: Mapping[str, Result], names: Sequence[str]) -> Asked:
+    first = next(iter(rows.values()))
+    return Asked(first.question or first.id, "; ".join(first.gold), tuple(_reply(rows.get(name)) for name in names))
+
+
+def _reply(row: Result | None) -> str:
+    """Return what `fbrag ask` would print, after "+" if it is right and "-" if not."""
+    if row is None:
+        return ""
+    mark = {True: "+ ", False: "- ", None: ""}[row.right]
+    if row.status == "error":
+        return f"error: {row.error}"
+    said = row.answer or ""
+    return mark + (f"not found (withheld: {said})" if row.withheld and said else "not found" if row.withheld else said)
 
 
 # -- reports -------------------------------------------------------------------------------------------------------------------
@@ -68,49 +204,27 @@ def group_rows(rows: Iterable[Result]) -> list[Group]:
 def summarise(rows: Sequence[Result]) -> Report:
     """Return the tables of a run, like the paper's Tables 1, 2, 7 and 8: one line per configuration, one column per dataset.
 
-    There is a table for each score in the rows, for the coverage of confident answers, the outcomes, and the costs of models. The
-    first column is the average over the datasets.
+    There is a table for each score in the rows, for the coverage of confident answers, and the costs of models. The first column
+    is the average over the datasets.
     """
     groups = group_rows(rows)
     tables = [score_table(name, groups) for name in _REPORTED if any(group.values(name) for group in groups)]
     if any(row.confidence is not None and row.right is not None for row in rows):
         tables.append(coverage_table(groups))
-    if groups:
-        tables.append(outcome_table(groups))
     if any(row.tokens_read for row in rows):  # if no model ran, the costs are zero
         tables.append(cost_table(groups))
-    return Report("Evaluation", tuple(tables), shared([group.configuration for group in groups]), tuple(_notes(groups)))
+    return Report("All scores", tuple(tables), shared([group.configuration for group in groups]))
 
 
-def compare(rows: Sequence[Result], baseline: str) -> Report:
-    """Return the differences of the other configurations from `baseline`, over the examples that both have.
-
-    baseline: a configuration's label, or the name of its method if only one configuration has it. Raises FbragError (usage) if it
-    names no configuration or several.
-    """
-    groups = group_rows(rows)
-    chosen = _chosen(groups, baseline)
-    pairs = [(group, chosen) for group in groups if group is not chosen]
-    return _differences(pairs, f"Difference from {chosen.label}", groups)
-
-
-def compare_runs(new: Sequence[Result], old: Sequence[Result]) -> Report:
-    """Return the difference of each configuration in `new` from the same one in `old`, or from the only one in `old`.
-
-    Raises FbragError (usage) if they have no configuration in common.
-    """
-    groups, before = group_rows(new), group_rows(old)
-    by_key = {key(group.configuration): group for group in before}
-    only = before[0] if len(before) == 1 else None
-    matched = [(group, by_key.get(key(group.configuration), only)) for group in groups]
-    pairs = [(group, other) for group, other in matched if other is not None]
-    if not pairs:
-        raise FbragError(
-            "usage",
-            "the two runs have no configuration in common",
-            f"old run: {_listed(before)}; new run: {_listed(groups)}",
-        )
-    return _differences(pairs, "Difference from the older run", [*groups, *before])
+def compare(pairs: Sequence[Pair]) -> Report:
+    """Return the differences of groups from others, over the examples that both have."""
+    groups = list({id(group): group for pair in pairs for group in pair}.values())
+    tables = tuple(table for metric in _REPORTED if (table := difference_table(metric, pairs, groups)))
+    note = "Intervals: percentile bootstrap over the pairs. p: sign-flip test, not corrected for multiple comparisons."
+    if not tables:
+        note = "No example was measured for both."
+    from_ = ", ".join(dict.fromkeys(other.label for _, other in pairs))
+    return Report(f"Difference from {from_}", tables, shared([group.configuration for group in groups]), (note,))
 
 
 def parse_fail_under(text: str) -> dict[str, float]:
@@ -185,19 +299,10 @@ def _notes(groups: Sequence[Group]) -> Iterator[str]:
     if len(errors) > _ERRORS_NAMED:
         yield f"{len(errors) - _ERRORS_NAMED} other kinds of errors"
     examples = [{(row.dataset, row.id) for row in group.done} for group in groups]
-    if any(row.status == "not_found" for group in groups for row in group.rows):
-        yield "Answers that failed the answer check are scored as written."
+    if any(row.withheld for group in groups for row in group.rows):
+        yield "Withheld answers failed the answer check: they are not right, and score 0."
     if any(each != examples[0] for each in examples):
         yield "The configurations do not have the same examples: compare them by paired differences."
-
-
-def _differences(pairs: Sequence[tuple[Group, Group]], title: str, groups: Sequence[Group]) -> Report:
-    found = [difference_table(metric, pairs, groups) for metric in _REPORTED]
-    tables = tuple(table for table in found if table)
-    note = "Intervals: percentile bootstrap over the pairs. p: sign-flip test, not corrected for multiple comparisons."
-    if not tables:
-        note = "No example was measured for both."
-    return Report(title, tables, shared([group.configuration for group in groups]), (note,))
 
 
 # -- tables --------------------------------------------------------------------------------------------------------------------
@@ -207,10 +312,7 @@ def score_table(metric: str, groups: Sequence[Group]) -> Table:
     """Return a metric by configuration and dataset, with the average over the datasets first."""
     by_group = [group.values(metric) for group in groups]
     names = _names(groups, by_group)
-    sampled = [
-        {name: statistics.bootstrap([*values[name].values()], name) for name in names if name in values} for values in by_group
-    ]
-    rows = [_cells(of_group, names, lambda parts: _cell(statistics.average([*parts.values()]))) for of_group in sampled]
+    rows = [_cells(values, names, _mean) for values in by_group]
     columns = _columns(names, _details(metric, groups), rows)
     rows = _marked(rows, [min if metric in LESS else max] * len(columns))
     return _table(metric, METRICS[metric], "In percent, [95% interval]", columns, groups, rows)
@@ -231,19 +333,31 @@ def difference_table(metric: str, pairs: Sequence[tuple[Group, Group]], groups: 
     return Table(metric, METRICS[metric], note, tuple(columns), labelled)
 
 
-def outcome_table(groups: Sequence[Group]) -> Table:
-    """Return the numbers of examples that were answered, not found, only retrieved, or failed."""
-    ended = [Counter(row.status for row in group.rows) for group in groups]
-    shown = [status for status in _OUTCOMES if status == "error" or any(counts[status] for counts in ended)]
-    columns = [Column(name, unit="count") for name in ("Examples", *(_OUTCOMES[status] for status in shown))]
-    rows = [[Cell(counts.total()), *(Cell(counts[status]) for status in shown)] for counts in ended]
-    return _table("outcomes", "Outcomes", "Failed examples are in no average", columns, groups, rows)
+def summary_table(groups: Sequence[Group]) -> Table:
+    """Return the shares and means that a decision needs, over all examples that did not fail, and how many did."""
+    scores = [name for name in (RIGHT, SCORE, "evidence_recall") if any(group.values(name) for group in groups)]
+    columns = [Column(_SHORT[name]) for name in scores]
+    columns += [Column(name, unit="count") for name in ("Withheld", "Errors", "Tokens read")] + [
+        Column("Seconds", "median", "seconds")
+    ]
+    rows = []
+    for group in groups:
+        means = [_mean(values) if (values := group.values(name)) else Cell() for name in scores]
+        counts = [sum(row.withheld for row in group.rows), sum(row.status == "error" for row in group.rows)]
+        read = [row.tokens_read for row in group.done if row.tokens_read is not None]
+        taken = [row.seconds["total"] for row in group.done if "total" in row.seconds]
+        costs = [Cell(sum(read) / len(read)) if read else Cell(), Cell(percentile(taken, 50)) if taken else Cell()]
+        rows.append([*means, *map(Cell, counts), *costs])
+    kept = [i for i, column in enumerate(columns) if column.unit != "count" or any(row[i].value for row in rows)]
+    columns, rows = [columns[i] for i in kept], [[row[i] for i in kept] for row in rows]
+    note = "Scores in percent, [95% interval]. Failed examples are in no mean"
+    return _table("summary", "Summary", note, _counted(columns, rows), groups, rows)
 
 
 def coverage_table(groups: Sequence[Group]) -> Table:
     """Return the share of right answers among the most confident 25% to 100% of the answers.
 
-    Answers of equal confidence are kept together. Answers that failed the check are scored as written.
+    Answers of equal confidence are kept together.
     """
     rows = []
     for group in groups:
@@ -252,10 +366,10 @@ def coverage_table(groups: Sequence[Group]) -> Table:
             reverse=True,
         )
         least = [answers[ceil(share * len(answers)) - 1][0] for share in _COVERED] if answers else []
-        samples = [statistics.bootstrap([right for confidence, right in answers if confidence >= each]) for each in least]
-        rows.append([*map(_cell, samples)] or [Cell()] * len(_COVERED))
+        samples = [{"": [right for confidence, right in answers if confidence >= each]} for each in least]
+        rows.append([*map(_mean, samples)] or [Cell()] * len(_COVERED))
     columns = _counted([Column(f"{share:.0%}", "most confident") for share in _COVERED], rows)
-    note = "In percent over all datasets, [95% interval]; right: F1 of 0.5 or more, or the right choice"
+    note = "In percent over all datasets, [95% interval]"
     return _table(
         "coverage", "Right answers among the most confident", note, columns, groups, _marked(rows, [max] * len(columns))
     )
@@ -295,8 +409,13 @@ def _cells(parts: Mapping[str, Part], names: Sequence[str], cell: Callable[[Mapp
     ]
 
 
-def _cell(sampled: Bootstrap) -> Cell:
+def _mean(parts: Mapping[str, Mapping[str, float] | Sequence[float]]) -> Cell:
+    """Return the average over datasets, each of which has values (by id). Of a share, Wilson's interval."""
+    listed = {name: [*(of.values() if isinstance(of, Mapping) else of)] for name, of in parts.items()}
+    sampled = statistics.average([statistics.bootstrap(values, name) for name, values in listed.items()])
     low, high = statistics.interval(sampled) or (None, None)
+    if all(value in (0, 1) for values in listed.values() for value in values):
+        low, high = statistics.wilson(sampled.mean, sampled.n)
     return Cell(sampled.mean, low, high, n=sampled.n)
 
 

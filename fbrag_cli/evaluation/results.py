@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
 from typing import Any
 
 from fbrag_cli.errors import FbragError
-from fbrag_cli.evaluation.metrics import SCORE
+from fbrag_cli.evaluation.metrics import ANSWER_METRICS, RIGHT, SCORE
 from fbrag_cli.methods.registry import names
-from fbrag_cli.storage.rows import parsed
+from fbrag_cli.storage.rows import Row, parsed
 from fbrag_cli.text.printable import one_line
 
 SCHEMA = "fbrag.eval/1"
@@ -36,7 +36,9 @@ class Result:
     """One result row.
 
     metrics: values by metric, 0 to 1. tokens_read: number of tokens in all prompts. seconds: time by stage, with a "total".
-    memory_mb: peak memory. confidence: 0 to 1; None if it was not measured. error: message, if the status is "error".
+    memory_mb: peak memory. confidence: 0 to 1; None if it was not measured. error: message, if the status is "error". answer: as
+    the model wrote it, also if it was withheld. gold: the right answers. read: fingerprint of the text that the large model read.
+    preset: the preset of the configuration.
     """
 
     id: str
@@ -50,6 +52,16 @@ class Result:
     memory_mb: float | None
     error: str | None
     confidence: float | None = None
+    question: str = ""
+    gold: tuple[str, ...] = ()
+    answer: str | None = None
+    read: str = ""
+    preset: str = ""
+
+    @property
+    def withheld(self) -> bool:
+        """Whether the answer failed the check, so that `fbrag ask` would not print it."""
+        return self.status == "not_found" and not {"abstain", "abstain_wrongly"}.isdisjoint(self.metrics)
 
     @property
     def score(self) -> float | None:
@@ -57,25 +69,30 @@ class Result:
         return self.metrics.get(self.main_metric)
 
     def value(self, metric: str) -> float | None:
-        """Return a metric of METRICS, 0 to 1; None if it was not measured."""
-        return self.score if metric == SCORE else self.metrics.get(metric)
+        """Return a metric of METRICS, 0 to 1; None if it was not measured. A withheld answer scores 0."""
+        if metric == RIGHT:
+            return None if self.right is None else float(self.right)
+        value = self.score if metric == SCORE else self.metrics.get(metric)
+        return 0.0 if value is not None and self.withheld and metric in (SCORE, *ANSWER_METRICS) else value
 
     @property
     def right(self) -> bool | None:
-        """Whether the answer is right: F1 of 0.5 or more, or accuracy of 1. None for a summary, and without an answer.
+        """Whether what `fbrag ask` would print is right: F1 of 0.5 or more, a gold answer in the reply, or accuracy of 1.
 
-        If the document has no answer, no answer is right.
+        If the document has no answer, it is right to print none. None for a summary, and without an answer.
         """
         if "abstain" in self.metrics:
-            return False
+            return self.withheld
         least = _RIGHT.get(self.main_metric)
-        return None if least is None or self.score is None else self.score >= least
+        if least is None or self.score is None:
+            return None
+        return not self.withheld and (self.score >= least or self.metrics.get("contains") == 1)
 
 
-def planned_row(configuration: dict[str, object]) -> Result:
+def planned_row(configuration: dict[str, object], preset: str = "") -> Result:
     """Return a row without measures. Before a run, a report on such rows shows whether the report on the real ones would fail."""
     nothing: dict[str, float] = {}
-    return Result("", "", configuration, "retrieved", "", nothing, None, nothing, None, None)
+    return Result("", "", configuration, "retrieved", "", nothing, None, nothing, None, None, preset=preset)
 
 
 def read_results(path: Path) -> list[Result]:
@@ -91,8 +108,14 @@ def read_results(path: Path) -> list[Result]:
         lines = parsed(data, SCHEMA)
     except ValueError as error:
         raise FbragError("usage", f"{path}, {error}", _HINT) from None
+    return results_of(lines, path)
+
+
+def results_of(found: Iterable[Row], path: object = "the cache") -> list[Result]:
+    """Return the results in rows. The last row for an example and configuration counts. path: of the rows, for the error. Raises
+    FbragError (usage) for a damaged row."""
     rows: dict[tuple[str, str, str], Result] = {}
-    for line, fields in enumerate(lines, 1):
+    for line, fields in enumerate(found, 1):
         try:
             row = _result(fields)
         except (AttributeError, KeyError, OverflowError, TypeError, ValueError):
@@ -103,13 +126,15 @@ def read_results(path: Path) -> list[Result]:
     return list(rows.values())
 
 
-def _result(found: dict[str, Any]) -> Result:
+def _result(found: Row) -> Result:
     """Return the result in an object. Raises TypeError, KeyError or ValueError for a damaged one."""
-    texts = {name: found.get(name) or "" for name in ("id", "dataset", "status", "main_metric", "error")}
+    names = ("id", "dataset", "status", "main_metric", "error", "question", "answer", "read", "preset")
+    texts = {name: found.get(name) or "" for name in names}
     if not all(isinstance(each, str) for each in texts.values()) or texts["status"] not in STATUSES:
         raise ValueError("status")
     return Result(
-        **texts | {"error": found.get("error")},
+        **texts | {"error": found.get("error"), "answer": found.get("answer")},
+        gold=tuple(map(str, found.get("gold") or ())),
         configuration=dict(found["configuration"].items()),
         metrics=_numbers(found["metrics"]),
         tokens_read=_number(found.get("tokens_read")),

@@ -1,4 +1,4 @@
-"""Runs an evaluation. It writes one row per example and configuration, each as soon as it is done, so that a stopped run can
+"""Runs an evaluation. It keeps one row per example and configuration, each as soon as it is done, so that a stopped run can
 resume.
 
 Configurations share the chunks and the index of a document, and the forward samples and the answer of a prompt.
@@ -16,7 +16,7 @@ from fbrag_cli.errors import FbragError
 from fbrag_cli.evaluation import metrics, results
 from fbrag_cli.evaluation.configurations import Configuration, distinct
 from fbrag_cli.evaluation.datasets import Example
-from fbrag_cli.evaluation.results import key
+from fbrag_cli.evaluation.results import Result, key
 from fbrag_cli.generation.build import versions
 from fbrag_cli.indexing.collect import collect_text
 from fbrag_cli.limits import peak_memory_mb
@@ -24,6 +24,7 @@ from fbrag_cli.progress import Event, Listener, Progress, silent
 from fbrag_cli.query import Collection, Query
 from fbrag_cli.render.as_json import method_notes
 from fbrag_cli.session.session import Session
+from fbrag_cli.storage.cache import entry_key
 from fbrag_cli.storage.rows import HINT_OTHER_FILE, Row, open_rows
 from fbrag_cli.text.languages import detect
 from fbrag_cli.trace import Stage, Trace
@@ -33,6 +34,9 @@ _END = (
     *("usage", "out_of_memory", "timeout", "gpu_unavailable"),
     *("model_missing", "model_corrupt", "llama_unavailable", "server_failed", "offline"),
 )
+#: The kind of cache entry.
+KIND = "eval"
+
 _UNTIMED = ("read", "load")  # stages of the run, not of a question
 _AFTER = ("verify",)  # comes after the answer, is not part of the paper's methods, and costs nothing if it is cached
 
@@ -40,24 +44,21 @@ _Case = tuple[Example, Configuration]
 _RowsByKey = Mapping[tuple[str, str, str], Row]  # dataset, example, configuration
 
 
-def checked_data_sets(examples: Sequence[Example], asked: bool | None) -> frozenset[str]:
-    """Return the datasets whose answers are checked. asked: all or none; None for those with unanswerable rows."""
-    return frozenset(each.dataset for each in examples if asked or (asked is None and not each.answerable))
-
-
 def run(
     examples: Sequence[Example],
     configurations: Sequence[Configuration],
-    output: Path,
+    output: Path | None,
     session: Session,
     *,
     restart: bool = False,
     progress: Progress = silent,
-) -> None:
-    """Append the missing rows to `output`, one per example and configuration. A failure is a row with an error.
+) -> list[Result]:
+    """Evaluate each example with each configuration, and return the results. A failure is a row with an error.
 
-    progress: stage "eval", in rows. Raises FbragError `usage` for a dataset without a scorer, and if `output` has rows of other
-    versions, another model file, or an example that has changed. Finished rows are kept, whatever stops the run.
+    output: a file to which missing rows are appended, and all of whose rows are returned; None to keep the rows in the cache.
+    Finished rows are kept, whatever stops the run. restart: evaluate again. progress: stage "eval", in rows. Raises FbragError
+    `usage` for a dataset without a scorer, and if `output` has rows of other versions, another model file, or an example that has
+    changed.
     """
     configurations = distinct(configurations)
     for example in examples:  # check the dataset's scorer, libraries and prompts, which would otherwise fail after hours
@@ -67,14 +68,18 @@ def run(
         if any(configuration.large for configuration in configurations):
             metrics.score(example, "")
     progress(Event("eval", "start"))
+    wanted = [(example, configuration) for example in examples for configuration in configurations]
+    models = {name for each in configurations for name in each.models.values()}
+    of_models = {name: _digest(repr(session.models.identity(name)[:2])) for name in models}
+    if output is None:
+        found = _run_in_cache(wanted, of_models, session, restart=restart, progress=progress)
+        progress(Event("eval", "done"))
+        return results.results_of(found)
     with open_rows(output, results.SCHEMA, restart=restart) as file:
         done = _done(file.rows, output)
-        wanted = [(example, configuration) for example in examples for configuration in configurations]
-        models = {name for each in configurations for name in each.models.values()}
-        of_models = {name: _digest(repr(session.models.identity(name)[:2])) for name in models}
         todo = []
         for example, each in wanted:
-            row, to_check = done.get((example.dataset, example.id, each.key)), each.large and example.dataset in each.checked
+            row, to_check = done.get((example.dataset, example.id, each.key)), each.large and each.checked
             for name, digest in _digests(example, each, of_models).items():
                 if row and row["digests"].get(name) != digest:
                     what = f"{example.id} of {example.dataset}" if name == "example" else f"the {name} model {each.models[name]}"
@@ -85,6 +90,31 @@ def run(
             file.write({**row, "digests": _digests(*case, of_models)})
             progress(Event("eval", "progress", n_done, len(wanted), "rows"))
     progress(Event("eval", "done"))
+    return results.read_results(output)
+
+
+def _run_in_cache(
+    wanted: Sequence[_Case], of_models: Mapping[str, str], session: Session, *, restart: bool, progress: Progress
+) -> list[Row]:
+    """Return the rows of all cases, which are added to the cache one by one. Failures are not added. restart: use none of it."""
+
+    def entry(example: Example, each: Configuration) -> str:
+        about = [_digests(example, each, of_models), example.dataset, example.id, each.described(), each.checked]
+        return entry_key(KIND, *about, versions())
+
+    def read(example: Example, each: Configuration) -> Row | None:
+        row = session.cache.read_json(KIND, entry(example, each), lambda found: found)
+        return row and {**row, "preset": each.preset}
+
+    rows = [None if restart else read(*case) for case in wanted]
+    todo = [i for i, row in enumerate(rows) if row is None]
+    done = len(wanted) - len(todo)
+    for n, (i, (case, row)) in enumerate(zip(todo, _rows([wanted[i] for i in todo], session), strict=True), done + 1):
+        rows[i] = row
+        if row["status"] != "error":
+            session.cache.write_json(KIND, entry(*case), row)
+        progress(Event("eval", "progress", n, len(wanted), "rows"))
+    return [row for row in rows if row is not None]
 
 
 def _digests(example: Example, configuration: Configuration, of_models: Mapping[str, str]) -> dict[str, str]:
@@ -118,7 +148,7 @@ def _rows(todo: Sequence[_Case], session: Session) -> Iterator[tuple[_Case, dict
             last = example
         try:
             if (words := configuration.chunk_words) not in collections:
-                collections[words] = _collection(example, words)
+                collections[words] = _collection(example, words, session)
             trace = _trace(example, configuration, collections[words], session)
             yield (example, configuration), _row(example, configuration, trace)
         except FbragError as error:
@@ -136,7 +166,9 @@ def _trace(example: Example, configuration: Configuration, collection: Collectio
     return session.ask(query, listener) if configuration.large else session.retrieve(query, listener, answering=False)
 
 
-def _collection(example: Example, chunk_words: int) -> Collection:
+def _collection(example: Example, chunk_words: int, session: Session) -> Collection:
+    if example.path:
+        return session.collect([example.path], chunk_words=chunk_words)
     text = example.context()
     digest = sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
     extracted = Extracted(Content(text), "text/plain")
@@ -170,7 +202,7 @@ def _row(example: Example, configuration: Configuration, trace: Trace) -> dict[s
         values["answer_in_samples"] = metrics.answer_in(example, [sample.text for sample in trace.samples])
     if trace.answer is not None:
         values |= metrics.score(example, trace.answer)
-        if example.dataset in configuration.checked:
+        if configuration.checked:
             values["abstain_wrongly" if example.answerable else "abstain"] = float(trace.status == "not_found")
     return {
         **_identity(example, configuration),
@@ -182,6 +214,7 @@ def _row(example: Example, configuration: Configuration, trace: Trace) -> dict[s
         "tokens_read": sum(stage.prompt_tokens for stage in trace.stages),
         "seconds": {name: round(value, 4) for name, value in seconds.items()},
         "memory_mb": round(peak_memory_mb()),
+        "read": _digest("\n".join(each.text for each in sorted(trace.context, key=lambda each: (each.position, each.start)))),
         "selected": [int(position) + 1 for position in trace.selection.ranked],
         "samples": [sample.text for sample in trace.samples],
         "warnings": list(trace.warnings),
@@ -208,6 +241,9 @@ def _identity(example: Example, configuration: Configuration) -> dict[str, Any]:
         "schema": results.SCHEMA,
         "id": example.id,
         "dataset": example.dataset,
+        "question": example.question,
+        "gold": list(example.answers),
+        "preset": configuration.preset,
         "configuration": configuration.described(),
         "versions": versions(),
         "main_metric": metrics.main_metric(example),

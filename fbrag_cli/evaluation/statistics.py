@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import ceil, sqrt
 from typing import TYPE_CHECKING
 from zlib import crc32
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
 RESAMPLES = 10_000
 LEVEL = 0.95
+_Z, _Z_POWER = 1.959964, 0.841621  # of the normal distribution, at 0.975 and at 0.8
 _BLOCK = 1 << 20  # numbers in memory at the same time
 _ALL_SIGNS = 13  # number of differences up to which all 2 ** n signs are tried
 
@@ -95,6 +97,28 @@ def paired_difference(groups: Mapping[str, Sequence[float]]) -> Difference:
     shares = [value / (len(values) * len(groups)) for values in groups.values() for value in values]
     low, high = interval(sampled) or (None, None)
     return Difference(sampled.mean, low, high, sign_flip(shares), sampled.n)
+
+
+def wilson(share: float, n: int) -> tuple[float, float]:
+    """Return the 95% score interval of a share of `n` (Wilson 1927), which has a width also if the share is 0 or 1."""
+    middle, scale = share + _Z**2 / (2 * n), 1 + _Z**2 / n
+    half = _Z * sqrt(share * (1 - share) / n + _Z**2 / (4 * n**2))
+    return max(0.0, (middle - half) / scale), min(1.0, (middle + half) / scale)
+
+
+def needed_pairs(differences: Sequence[float]) -> int | None:
+    """Return how many pairs would show a difference as large as the observed one: p below 0.05, two-sided, in 80% of samples.
+
+    n = ((z(0.975) + z(0.8)) s / d)², with the mean d and the standard deviation s of the observed differences: the formula for
+    paired means (Lachin 1981, "Introduction to sample size determination and power analysis for clinical trials", Controlled
+    Clinical Trials 2). It is as uncertain as d and s. At least one more than the pairs that there are, which were not enough, and
+    at least 6, the fewest that can have p below 0.05. None if the mean is 0.
+    """
+    n, mean = len(differences), sum(differences) / len(differences)
+    if not mean:
+        return None
+    variance = sum((each - mean) ** 2 for each in differences) / n
+    return max(ceil((_Z + _Z_POWER) ** 2 * variance / mean**2), n + 1, 6)
 
 
 def sign_flip(differences: Sequence[float]) -> float:

@@ -21,6 +21,7 @@ Unit = Literal["score", "difference", "seconds", "count", "MB"]
 _LABEL = 36  # columns after which a label is wrapped
 _NAME = 24
 _LONGEST = 64  # characters of a setting
+_LONGEST_CELL = 120  # characters of a question or an answer
 _FORMATS: dict[Unit, Callable[[float], str]] = {
     "score": lambda value: f"{100 * value:.1f}",
     "difference": lambda value: f"{100 * value:+.1f}",
@@ -73,13 +74,26 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
+class Asked:
+    """A question with its right answer. replies: what each configuration answers, after "+" if that is right and "-" if not."""
+
+    question: str
+    gold: str
+    replies: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
-    """The tables of an evaluation. settings: those that all configurations share. notes: remarks on the rows, such as errors."""
+    """The tables of an evaluation. settings: those that all configurations share. notes: remarks on the rows, such as errors.
+    verdicts: which configuration is better, a sentence each. asked: the questions, and `labels` of the configurations."""
 
     title: str
     tables: tuple[Table, ...]
     settings: Mapping[str, object]
     notes: tuple[str, ...] = ()
+    verdicts: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
+    asked: tuple[Asked, ...] = ()
 
 
 def as_text(report: Report, width: int) -> str:
@@ -92,7 +106,11 @@ def as_text(report: Report, width: int) -> str:
 
     text = io.StringIO()
     console = Console(file=text, width=width, color_system=None, legacy_windows=False)
-    console.print(Text(one_line(report.title)))
+    for line in report.verdicts or [report.title]:
+        console.print(Text(one_line(line)))
+    if report.asked:
+        console.print()
+        console.print(_questions(report))
     for table in report.tables:
         console.print()
         console.print(Text(f"{table.title}. {table.note}"))
@@ -103,6 +121,21 @@ def as_text(report: Report, width: int) -> str:
         console.print()
         console.print(Text(one_line(line)))
     return "\n".join(map(str.rstrip, text.getvalue().split("\n")))
+
+
+def _questions(report: Report) -> Drawn:
+    """Return the questions down and the configurations across."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table as Drawn
+    from rich.text import Text
+
+    drawn = Drawn(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    for name in ("Question", "Right answer", *report.labels):
+        drawn.add_column(Text(one_line(name)), overflow="fold")
+    for each in report.asked:
+        cells = (each.question, each.gold, *each.replies)
+        drawn.add_row(*(Text(one_line(cell, _LONGEST_CELL)) for cell in cells))
+    return drawn
 
 
 def _parts(table: Table, console: Console) -> Iterator[Drawn]:
@@ -149,7 +182,14 @@ def _width(drawn: Drawn, console: Console) -> int:
 
 def as_markdown(report: Report) -> str:
     """Return a report as Markdown with GitHub tables."""
-    parts = [f"## {_inert(report.title)}"]
+    parts = [f"## {_inert(report.title)}", *map(_inert, report.verdicts)]
+    if report.asked:
+        lines = [_markdown_row([*map(_inert, ("Question", "Right answer", *report.labels))])]
+        lines.append("|" + " :--- |" * (2 + len(report.labels)))
+        for each in report.asked:
+            texts = (each.question, each.gold, *each.replies)
+            lines.append(_markdown_row([_inert(one_line(text, _LONGEST_CELL)) for text in texts]))
+        parts.append("\n".join(lines))
     for table in report.tables:
         heading = ["", *(_inert(" ".join(_heading(column))) for column in table.columns)]
         lines = [_markdown_row(heading), "|" + "|".join([" :--- ", *(" ---: " for _ in table.columns)]) + "|"]
@@ -169,6 +209,11 @@ def as_json(report: Report) -> dict[str, object]:
     return {
         "schema": SCHEMA,
         "title": report.title,
+        "verdicts": list(report.verdicts),
+        "questions": [
+            {"question": each.question, "gold": each.gold, "replies": dict(zip(report.labels, each.replies, strict=True))}
+            for each in report.asked
+        ],
         "tables": [
             {
                 "name": table.name,

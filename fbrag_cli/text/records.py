@@ -71,6 +71,18 @@ def of_csv(text: str) -> Iterator[tuple[str, dict[str, str]]]:
         raise BadRecordError(f"line {reader.line_num}", str(error)) from None
 
 
+def answers_in(cell: str) -> list[Any]:
+    """Return the right answers in a cell: a JSON list of them, or one; none if it is empty."""
+    if cell.lstrip().startswith("["):
+        try:
+            found = json.loads(cell)
+        except (ValueError, RecursionError):
+            pass  # an answer that begins with a bracket
+        else:
+            return found if isinstance(found, list) else [cell]
+    return [cell] if cell else []
+
+
 def columns_of(line: str) -> tuple[list[str], str]:
     """Return the lower-cased column names and the delimiter. There are no names if csv cannot parse the line."""
     delimiter = max(_DELIMITERS, key=line.count)

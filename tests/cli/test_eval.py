@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import INQUIRY, Run, needs
+from tests.documents.making import docx, w_paragraph
 from tests.retrieval import minilm
+from tests.servers import Loopback, stream
 
 QUESTIONS = INQUIRY.with_suffix(".questions.jsonl")
 
@@ -34,8 +36,10 @@ def data(tmp_path: Path) -> Path:
 def test_the_questions_of_the_repository_can_be_tried_at_once(fbrag: Run, tmp_path: Path) -> None:
     rows = tmp_path / "rows.jsonl"
     command = ("eval", QUESTIONS, "--retrieval-only", "--method", "vanilla", "--set", "select=3,10", "-o", rows)
-    done = fbrag(*command, env={"COLUMNS": "80"})
+    done = fbrag(*command, "--tables", env={"COLUMNS": "80"})
     assert done.returncode == 0, done.stderr
+    begun = "vanilla:select=10 is better than vanilla:select=3: Evidence recall of the selected chunks +"
+    assert " ".join(done.stdout.split()).startswith(begun)
     assert len(rows.read_text().splitlines()) == 2 * len(QUESTIONS.read_text("utf-8").splitlines())
     assert "Evidence recall" in done.stdout
     assert re.search(r"(?m)^vanilla:select=10 +\*\d\d\.\d \[\d\d\.\d, \d\d\.\d\]$", done.stdout)
@@ -77,6 +81,58 @@ def test_a_preset_is_compared_with_the_default(fbrag: Run, data: Path, tmp_path:
     assert (refused.returncode, '--preset is "slow", expected one of default, fast, thorough' in refused.stderr) == (2, True)
 
 
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    """A person's table of questions about a Word file and a folder, next to it."""
+    (tmp_path / "mine" / "notes").mkdir(parents=True)
+    (tmp_path / "mine" / "fee.docx").write_bytes(docx(w_paragraph("The fee of the harbour is 640 euros a month.")))
+    (tmp_path / "mine" / "notes" / "a.txt").write_text("The crane was painted by Lindqvist in the spring.", "utf-8")
+    (tmp_path / "mine" / "notes" / "b.md").write_text("# Fair\n\nThe fair is on 20 July 2024.", "utf-8")
+    path = tmp_path / "mine" / "questions.csv"
+    lines = (
+        "Question;Answer;Document",
+        "How high is the fee?;640 euros;fee.docx",
+        '"Who painted the crane, and when?";"[""Lindqvist"", ""Lindqvist, in the spring""]";notes',
+        "Who is the mayor?;;notes",
+    )
+    path.write_bytes("\r\n".join(lines).encode("utf-8-sig"))
+    return path
+
+
+def test_a_table_about_documents_of_any_format(fbrag: Run, table: Path, tmp_path: Path) -> None:
+    """They are read as `ask` reads them. Nothing is written but to the cache, from which a second run takes its rows."""
+    with Loopback() as server:
+        server.default = stream("640 euros.")
+        command = ("eval", table, "--method", "vanilla", "--no-abstain", "-m", server.address)
+        done = fbrag(*command, "--json")
+        assert done.returncode == 0, done.stderr
+        n_asked = len(server.chats)
+        again = fbrag(*command, "--json", "-q")
+        assert len(server.chats) == n_asked
+    report = json.loads(done.stdout)[0]
+    assert report["verdicts"] == ["vanilla: 1 of 2 right (95% interval: 9 to 91%)."]
+    assert [(each["gold"], each["replies"]["vanilla"]) for each in report["questions"]] == [
+        ("640 euros", "+ 640 euros."),
+        ("Lindqvist; Lindqvist, in the spring", "- 640 euros."),
+        ("", "640 euros."),
+    ]
+    assert again.stdout == done.stdout
+    assert sorted(path.name for path in tmp_path.iterdir() if "jsonl" in path.name) == []
+
+
+def test_a_table_with_a_mistake(fbrag: Run, table: Path) -> None:
+    for text, told in (
+        ("question,answer,document\nWho?,Tom,none.pdf\n", "line 2: document not found: none.pdf"),
+        ("question,answer\nWho?,Tom\n", "line 2: missing text"),
+        ("frage,answer,document\nWho?,Tom,fee.docx\n", 'line 1: no "question" column'),
+        ("question,document\nWho?,fee.docx\n", 'line 2: no "answer" column'),
+        ("question,answer,document\n", "has no rows"),
+    ):
+        table.write_text(text, "utf-8")
+        done = fbrag("eval", table, "--retrieval-only")
+        assert (done.returncode, told in done.stderr) == (3, True), done.stderr
+
+
 def test_a_threshold_that_is_missed_is_exit_1_and_a_second_run_writes_nothing(fbrag: Run, data: Path, tmp_path: Path) -> None:
     rows = tmp_path / "rows.jsonl"
     command = ("eval", data, "--retrieval-only", "--method", "vanilla", "-o", rows)
@@ -95,7 +151,8 @@ def test_two_questions_are_answered_and_compared(fbrag: Run, data: Path, tmp_pat
     short = ("--chunk-words", "60", "--set", "forward-tokens=24", "--max-tokens", "8")
     done = fbrag("eval", data, "--limit", "2", *models, *short, *compared, "-o", rows)
     assert done.returncode == 0, done.stderr
-    assert "| fb-rag" in done.stdout
+    assert "| order-preserving | fb-rag |" in done.stdout
+    assert "with 2 questions" in done.stdout
     written = [json.loads(line) for line in rows.read_text().splitlines()]
     assert sorted(row["configuration"]["method"] for row in written) == [
         "fb-rag",
@@ -130,7 +187,7 @@ def test_abstention_is_measured_where_a_question_has_no_answer(
     declined = [float(row["status"] == "not_found") for row in written]
     assert figures == [{"abstain_wrongly": declined[0]}, {"abstain": declined[1]}]
     assert all(row["seconds"]["verify"] > 0 for row in written)
-    (report,) = json.loads(done.stdout)
+    _, report = json.loads(done.stdout)
     assert {"abstain", "abstain_wrongly"} <= {table["name"] for table in report["tables"]}
     left_out = fbrag(*command, "--max-tokens", "8", "-o", tmp_path / "none.jsonl", "--no-abstain", "--fail-under", "abstain=0")
     assert left_out.returncode == 1
@@ -139,7 +196,7 @@ def test_abstention_is_measured_where_a_question_has_no_answer(
 
 def test_a_label_is_typed_as_the_report_has_it(fbrag: Run, data: Path, tmp_path: Path) -> None:
     command = ("eval", data, "--retrieval-only", "--method", "vanilla,order-preserving", "--set", "select=3,5", "--limit", "4")
-    done = fbrag(*command, "-o", tmp_path / "rows.jsonl", "--baseline", "vanilla:select=3")
+    done = fbrag(*command, "-o", tmp_path / "rows.jsonl", "--baseline", "vanilla:select=3", "--tables")
     assert done.returncode == 0, done.stderr
     assert "Difference from vanilla:select=3" in done.stdout
     refused = fbrag(*command, "-o", tmp_path / "rows.jsonl", "--baseline", "vanilla:select=4")

@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 import pytest
 
 from fbrag_cli.evaluation.plots import forest, plot, supported
-from fbrag_cli.evaluation.report import compare
+from fbrag_cli.evaluation.report import compare, group_rows, pairs_of
 from fbrag_cli.evaluation.results import Result
 from tests.conftest import needs
 
@@ -152,8 +152,8 @@ def test_differences_are_a_forest_with_a_line_for_each_configuration(monkeypatch
     seen: list[float] = []
     original = axes.Axes.errorbar
     monkeypatch.setattr(axes.Axes, "errorbar", lambda self, x, *args, **more: seen.extend(x) or original(self, x, *args, **more))
-    made = forest(compare(rows([*chunks(3, 10), LC]), "long-context"))
-    assert seen == pytest.approx([3, 3, 10, 10])
+    made = forest(compare(pairs_of(group_rows(rows([*chunks(3, 10), LC])), "long-context")))
+    assert seen == pytest.approx([0, 0, 0, 0, 3, 3, 10, 10])  # right answers, then scores
     assert made["png"].startswith(b"\x89PNG")
 
 

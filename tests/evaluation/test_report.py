@@ -14,7 +14,16 @@ from markdown_it import MarkdownIt
 from rich.cells import cell_len
 
 from fbrag_cli.errors import FbragError
-from fbrag_cli.evaluation.report import below, compare, compare_runs, parse_fail_under, summarise
+from fbrag_cli.evaluation.report import (
+    below,
+    compare,
+    group_rows,
+    overview,
+    pairs_of,
+    pairs_of_runs,
+    parse_fail_under,
+    summarise,
+)
 from fbrag_cli.evaluation.results import Result, read_results
 from fbrag_cli.evaluation.tables import Cell, Report, Table, as_json, as_markdown, as_text
 from fbrag_cli.text.printable import one_line
@@ -75,6 +84,14 @@ def table(report: Report, name: str) -> Table:
 def cell(report: Report, name: str, label: str, column: str) -> Cell:
     found = table(report, name)
     return dict(found.rows)[label][[column.name for column in found.columns].index(column)]
+
+
+def against(rows: list[Result], baseline: str) -> Report:
+    return compare(pairs_of(group_rows(rows), baseline))
+
+
+def before(rows: list[Result], old: list[Result]) -> Report:
+    return compare(pairs_of_runs(group_rows(rows), group_rows(old)))
 
 
 def labels_of(report: Report) -> list[str]:
@@ -238,7 +255,7 @@ def test_a_configuration_without_a_data_set_has_no_average(results: Any) -> None
     report = summarise(results(rows))
     assert cell(report, "score", "order-preserving", "Average").value is None
     assert not cell(report, "score", "order-preserving", "Average").marked
-    assert any("same examples" in note for note in report.notes)
+    assert any("same examples" in note for note in overview(results(rows)).notes)
     assert "–" in as_text(report, 100)
 
 
@@ -247,20 +264,19 @@ def test_retrieval_only_has_no_columns_of_answers(results: Any) -> None:
     configuration = {name: value for name, value in FB.items() if name != "large"}
     rows = results(row(str(i), configuration, None, status="retrieved", metrics=metrics) for i in range(4))
     report = summarise(rows)
-    assert [each.name for each in report.tables] == ["evidence_recall", "full_evidence", "outcomes", "cost"]
+    assert [each.name for each in report.tables] == ["evidence_recall", "full_evidence", "cost"]
     for text in (as_text(report, 100), as_markdown(report)):
         assert "F1" not in text
         assert "50.0" in text
-    assert [column.name for column in table(report, "outcomes").columns] == ["Examples", "Retrieved only", "Errors"]
+    assert overview(rows).verdicts == ("fb-rag: Evidence recall of the selected chunks 50.0% (95% interval: 50 to 50%).",)
 
 
 def test_errors_are_counted_named_and_in_no_average(results: Any) -> None:
     failed = row("3", FB, None, status="error", error="prompt too long", metrics={}, seconds={}, tokens_read=None, memory_mb=None)
-    report = summarise(results([row("1", FB, 0.4), row("2", FB, 0.6, status="not_found"), failed]))
-    assert cell(report, "score", "fb-rag", "musique").value == pytest.approx(0.5)
-    assert cell(report, "outcomes", "fb-rag", "Examples").value == 3
-    assert cell(report, "outcomes", "fb-rag", "Not found").value == 1
-    assert cell(report, "outcomes", "fb-rag", "Errors").value == 1
+    report = overview(results([row("1", FB, 0.4), row("2", FB, 0.6), failed]))
+    assert cell(report, "summary", "fb-rag", "Score").value == pytest.approx(0.5)
+    assert cell(report, "summary", "fb-rag", "Right").value == 0.5
+    assert cell(report, "summary", "fb-rag", "Errors").value == 1
     assert "1 × error: prompt too long" in as_text(report, 100)
 
 
@@ -285,8 +301,7 @@ def test_the_order_of_the_rows_changes_nothing(results: Any) -> None:
 
 
 def test_no_rows_make_an_empty_report(results: Any) -> None:
-    report = summarise(results([]))
-    assert as_text(report, 100) == "Evaluation\n"
+    assert as_text(overview(results([])), 100) == "No questions were evaluated.\n"
 
 
 # Differences
@@ -294,7 +309,7 @@ def test_no_rows_make_an_empty_report(results: Any) -> None:
 
 def test_differences_are_paired(results: Any) -> None:
     rows = [row(str(i), OP, i / 20) for i in range(10)] + [row(str(i), FB, i / 20 + 0.1) for i in range(12)]
-    report = compare(results(rows), "order-preserving")
+    report = against(results(rows), "order-preserving")
     found = cell(report, "score", "fb-rag", "musique")
     assert found.value == pytest.approx(0.1)
     assert (found.low, found.high) == pytest.approx((0.1, 0.1))  # each pair differs by that, however hard the question
@@ -308,7 +323,7 @@ def test_differences_are_paired(results: Any) -> None:
 
 def test_a_difference_that_may_be_chance_is_not_marked(results: Any) -> None:
     rows = [row(str(i), OP, 0.5) for i in range(10)] + [row(str(i), FB, 0.5 + (-1) ** i / 10) for i in range(10)]
-    found = cell(compare(results(rows), "order-preserving"), "score", "fb-rag", "musique")
+    found = cell(against(results(rows), "order-preserving"), "score", "fb-rag", "musique")
     assert found.p == 1.0
     assert not found.marked
 
@@ -317,7 +332,7 @@ def test_a_difference_that_may_be_chance_is_not_marked(results: Any) -> None:
 def test_a_few_pairs_that_agree_are_not_marked(results: Any, n: int, p: float) -> None:
     """The interval of a few pairs leaves out 0 as soon as all have one sign."""
     rows = [row(str(i), OP, 0.1) for i in range(n)] + [row(str(i), FB, 0.2 + i / 10) for i in range(n)]
-    found = cell(compare(results(rows), "order-preserving"), "score", "fb-rag", "musique")
+    found = cell(against(results(rows), "order-preserving"), "score", "fb-rag", "musique")
     assert found.low is not None
     assert found.low > 0
     assert found.p == p
@@ -326,7 +341,7 @@ def test_a_few_pairs_that_agree_are_not_marked(results: Any, n: int, p: float) -
 
 def test_ids_of_two_data_sets_are_not_one_example(results: Any) -> None:
     rows = [row("1", OP, 0.2, "a"), row("1", OP, 0.8, "b"), row("1", FB, 0.3, "a"), row("1", FB, 0.6, "b")]
-    report = compare(results(rows), "Order-Preserving")
+    report = against(results(rows), "Order-Preserving")
     assert cell(report, "score", "fb-rag", "a").value == pytest.approx(0.1)
     assert cell(report, "score", "fb-rag", "b").value == pytest.approx(-0.2)
     assert cell(report, "score", "fb-rag", "Average").value == pytest.approx(-0.05)
@@ -335,23 +350,23 @@ def test_ids_of_two_data_sets_are_not_one_example(results: Any) -> None:
 def test_a_baseline_that_is_not_there_or_is_several(results: Any) -> None:
     rows = results([row("1", FB, 0.5), row("1", OP, 0.5), row("1", OP | {"select": 3}, 0.5)])
     with pytest.raises(FbragError, match="no configuration matches 'vanilla'") as error:
-        compare(rows, "vanilla")
+        against(rows, "vanilla")
     assert "order-preserving:select=5" in str(error.value.hint)
     with pytest.raises(FbragError, match="several configurations match 'order-preserving'") as error:
-        compare(rows, "order-preserving")
+        against(rows, "order-preserving")
     assert error.value.hint == "use one of: order-preserving:select=3; order-preserving:select=5"
 
 
 def test_two_runs_by_their_configurations(results: Any) -> None:
     old = results([row("1", FB, 0.2), row("2", FB, 0.4), row("1", OP, 0.9)], "old.jsonl")
     new = results([row("1", FB, 0.5), row("2", FB, 0.4)], "new.jsonl")
-    found = cell(compare_runs(new, old), "score", "fb-rag", "musique")
+    found = cell(before(new, old), "score", "fb-rag", "musique")
     assert (found.value, found.n) == (pytest.approx(0.15), 2)
     only = results([row("1", OP, 0.9)], "only.jsonl")
-    assert cell(compare_runs(new, only), "score", "fb-rag", "musique").value == pytest.approx(-0.4)
+    assert cell(before(new, only), "score", "fb-rag", "musique").value == pytest.approx(-0.4)
     with pytest.raises(FbragError, match="no configuration in common"):
-        compare_runs(new, results([row("1", OP, 0.9), row("1", OP | {"select": 3}, 0.9)], "other.jsonl"))
-    nothing = compare_runs(new, results([row("9", FB, 0.5)], "nothing.jsonl"))
+        before(new, results([row("1", OP, 0.9), row("1", OP | {"select": 3}, 0.9)], "other.jsonl"))
+    nothing = before(new, results([row("9", FB, 0.5)], "nothing.jsonl"))
     assert nothing.tables == ()
     assert nothing.notes == ("No example was measured for both.",)
 
@@ -409,8 +424,8 @@ def test_abstention_is_two_figures_of_which_one_is_better_when_it_is_less(result
     assert [cell(report, "abstain_wrongly", label, "musique").value for label in ("fb-rag", "order-preserving")] == [0.5, 0]
     assert cell(report, "abstain", "fb-rag", "musique").marked
     assert cell(report, "abstain_wrongly", "order-preserving", "musique").marked
-    assert any("failed the answer check" in note for note in report.notes)
-    differences = compare(rows, "order-preserving")
+    assert any("failed the answer check" in note for note in overview(rows).notes)
+    differences = against(rows, "order-preserving")
     assert cell(differences, "abstain", "fb-rag", "musique").value == pytest.approx(0.5)
     assert cell(differences, "abstain_wrongly", "fb-rag", "musique").value == pytest.approx(0.5)
 
@@ -449,11 +464,11 @@ def test_answers_of_the_same_confidence_are_taken_together(results: Any) -> None
     assert (found.value, found.n) == (pytest.approx(1 / 3), 3)
 
 
-def test_of_coverage_a_choice_is_right_as_a_whole_and_a_question_without_an_answer_is_never(results: Any) -> None:
+def test_of_coverage_a_choice_is_right_as_a_whole_and_a_question_without_an_answer_if_none_is_printed(results: Any) -> None:
     choices = confident(FB, [(0.9, 0)], main_metric="accuracy", metrics={"accuracy": 0.5})
     unanswerable = row("u", FB, None, confidence=0.8, status="not_found", metrics={"abstain": 1})
     report = summarise(results([*choices, unanswerable, row("f", FB, 1, confidence=0.7)]))
-    assert cell(report, "coverage", "fb-rag", "100%").value == pytest.approx(1 / 3)
+    assert cell(report, "coverage", "fb-rag", "100%").value == pytest.approx(2 / 3)
 
 
 def test_summaries_have_no_coverage(results: Any) -> None:
@@ -488,14 +503,14 @@ def hostile(results: Any) -> Report:
         for each in (FB, configuration)
     ]
     rows.append(row("2", FB, None, HOSTILE, status="error", error=HOSTILE))
-    return summarise(results(rows))
+    return overview(results([{**each, "question": HOSTILE, "gold": [HOSTILE], "answer": HOSTILE} for each in rows]))
 
 
 def test_sentences_keep_to_the_width_too(results: Any) -> None:
     metrics = {"evidence_recall": 0.5, "full_evidence": 1}
     rows = results(row(str(i), each, None, metrics=metrics) for i in range(2) for each in (FB, OP))
     for width in (60, 100):
-        assert max(map(cell_len, as_text(compare(rows, "order-preserving"), width).splitlines())) <= width
+        assert max(map(cell_len, as_text(against(rows, "order-preserving"), width).splitlines())) <= width
 
 
 def test_names_stay_text_on_a_terminal(hostile: Report) -> None:
@@ -510,12 +525,10 @@ def test_names_stay_text_in_markdown(hostile: Report) -> None:
     tokens = MarkdownIt("commonmark").enable("table").parse(markdown)
     kinds = {token.type for token in tokens} | {child.type for token in tokens for child in token.children or []}
     assert not kinds & {"html_block", "html_inline", "link_open", "image", "code_inline", "em_open", "fence"}
-    assert len([token for token in tokens if token.type == "table_open"]) == len(hostile.tables)
-    for each, body in zip(
-        hostile.tables,
-        re.findall(r"<tbody>.*?</tbody>", MarkdownIt("commonmark").enable("table").render(markdown), re.S),
-        strict=True,
-    ):
+    bodies = re.findall(r"<tbody>.*?</tbody>", MarkdownIt("commonmark").enable("table").render(markdown), re.S)
+    assert len(bodies) == 1 + len(hostile.tables)
+    assert bodies[0].count("<td") == len(hostile.asked) * (2 + len(hostile.labels))
+    for each, body in zip(hostile.tables, bodies[1:], strict=True):
         assert body.count("<tr>") == len(each.rows)
         assert body.count("<td") == len(each.rows) * (len(each.columns) + 1)
     assert not re.search(r"https?://|www\.|\w@\w", markdown)  # what GitHub would make a link of
@@ -525,8 +538,76 @@ def test_names_stay_text_in_markdown(hostile: Report) -> None:
 def test_json_says_all_that_was_measured(hostile: Report, results: Any) -> None:
     assert json.loads(json.dumps(as_json(hostile)))["tables"][0]["rows"]
     found: Any = json.loads(json.dumps(as_json(summarise(paper(results)))))
-    score = found["tables"][0]
+    score = next(each for each in found["tables"] if each["name"] == "score")
     assert score["columns"][1] == {"name": "musique", "detail": "F1", "unit": "score"}
     assert score["rows"][1]["configuration"] == "fb-rag"
     assert score["rows"][1]["cells"][1]["value"] == pytest.approx(0.7)
     assert score["rows"][1]["cells"][1]["n"] == 2
+
+
+# What is better
+
+
+def asked(configuration: dict[str, Any], right: Iterable[int], **more: Any) -> list[dict[str, Any]]:
+    """A row per question, whose answer is right or wrong."""
+    return [
+        row(str(i), configuration, each, question=f"Why {i}?", gold=["rain"], answer="rain" if each else "snow", **more)
+        for i, each in enumerate(right)
+    ]
+
+
+def test_a_report_opens_with_what_is_better(results: Any) -> None:
+    rows = results([*asked(OP, [0] * 12 + [1] * 28, preset="default"), *asked(FB, [1] * 40, preset="thorough")])
+    report = overview(rows)
+    assert report.verdicts == ("thorough is better than default: 12 of 40 more right (+18 to +45%).",)
+    assert as_text(report, 100).startswith("thorough is better than default: 12 of 40 more right (+18 to +45%).\n")
+    worse = overview(rows, pairs_of(group_rows(rows), "thorough"))
+    assert worse.verdicts == report.verdicts  # whichever is the baseline
+    assert as_markdown(report).splitlines()[2].startswith("thorough is better than default")
+
+
+def test_no_difference_says_how_many_questions_are_needed(results: Any) -> None:
+    few = overview(results([*asked(OP, [1, 0, 0, 1, 0]), *asked(FB, [1, 1, 0, 0, 1])]))
+    assert few.verdicts == (
+        "No difference can be seen between fb-rag and order-preserving with 5 questions (3 and 2 right); about 110 are needed.",
+    )
+    none = overview(results([*asked(OP, [1, 0]), *asked(FB, [0, 1])]))
+    assert none.verdicts[0].endswith("with 2 questions (1 and 1 right).")
+    same = overview(results([*asked(OP, [1, 0], read="ab"), *asked(OP | {"select": 9}, [1, 1], read="ab")]))
+    assert same.verdicts[0].endswith("with 2 questions: both read the same passages.")
+
+
+def test_a_share_has_an_interval_also_if_all_are_right(results: Any) -> None:
+    report = overview(results(asked(FB, [1, 1, 1, 1])))
+    found = cell(report, "summary", "fb-rag", "Right")
+    assert (found.value, found.low, found.high) == pytest.approx((1, 0.510, 1), abs=1e-3)  # Wilson's, as R's prop.test has it
+    assert report.verdicts == ("fb-rag: 4 of 4 right (95% interval: 51 to 100%).",)
+    assert "100.0 [100.0, 100.0]" not in as_text(report, 100)
+
+
+def test_question_by_question_as_the_product_would_print_it(results: Any) -> None:
+    withheld = {"status": "not_found", "metrics": {"f1": 1, "abstain_wrongly": 1}}
+    failed = row("3", FB, None, status="error", error="too long", metrics={}, question="Why 3?")
+    rows = [*asked(OP, [1, 0, 1]), *asked(FB, [1, 1]), row("2", FB, 1, question="Why 2?", answer="rain", **withheld), failed]
+    report = overview(results(rows))
+    said = {each.question: dict(zip(report.labels, each.replies, strict=True)) for each in report.asked}
+    assert said["Why 1?"] == {"order-preserving": "- snow", "fb-rag": "+ rain"}
+    assert said["Why 2?"] == {"order-preserving": "+ rain", "fb-rag": "- not found (withheld: rain)"}
+    assert said["Why 3?"]["fb-rag"] == "error: too long"
+    assert cell(report, "summary", "fb-rag", "Withheld").value == 1
+    assert cell(report, "summary", "fb-rag", "Right").value == pytest.approx(2 / 3)
+    assert cell(report, "summary", "fb-rag", "Score").value == pytest.approx(2 / 3)
+
+
+def test_of_many_questions_those_come_first_that_differ(results: Any) -> None:
+    report = overview(results([*asked(OP, [1] * 60), *asked(FB, [1] * 59 + [0])]))
+    assert len(report.asked) == 40
+    assert report.asked[0].question == "Why 59?"
+    assert report.notes[0] == "20 more questions: -o FILE writes all rows."
+
+
+def test_an_answer_that_holds_the_right_one_is_right(results: Any) -> None:
+    long = row("1", FB, 0.2, metrics={"f1": 0.2, "contains": 1.0}, answer="It rained, as the mate says in his letter.")
+    open_one = row("2", FB, None, status="not_found", metrics={"abstain": 1.0})
+    guess = row("3", FB, None, metrics={"abstain": 0.0})
+    assert [each.right for each in results([long, open_one, guess])] == [True, True, False]

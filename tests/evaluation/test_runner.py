@@ -16,7 +16,7 @@ from fbrag_cli.errors import FbragError
 from fbrag_cli.evaluation.configurations import Configuration
 from fbrag_cli.evaluation.datasets import Example
 from fbrag_cli.evaluation.results import read_results
-from fbrag_cli.evaluation.runner import checked_data_sets, run
+from fbrag_cli.evaluation.runner import run
 from fbrag_cli.generation.cached import CachePolicy
 from fbrag_cli.generation.generator import CallOptions, Generations, Message, Sampling
 from fbrag_cli.methods.fb_rag.baselines import LongContext, OrderPreserving, Vanilla
@@ -179,33 +179,43 @@ def test_what_a_method_does_not_read_makes_no_row(tmp_path: Path) -> None:
     assert bench.models["small"].asked == []
 
 
-def test_the_check_runs_where_a_data_set_has_questions_without_an_answer(tmp_path: Path) -> None:
-    """For all its rows; for no other data set; and what was answered before without it is answered again."""
-    open_ones = [example(1), replace(example(2, "Who stole it?"), answers=(), answerable=False)]
-    others = [replace(example(3), dataset="others")]
+def test_the_check_runs_and_the_answer_is_kept_as_it_was_written(tmp_path: Path) -> None:
+    """What was answered before without the check is answered again."""
+    both = [example(1), replace(example(2, "Who stole it?"), answers=(), answerable=False)]
     bench, path = Bench(), tmp_path / "rows.jsonl"
     bench.models["large"].yes = 0.1  # the answer is not in the chunks
     bench.models["small"] = Scripted(["Rationale: Nobody did.\nAnswer: nobody"])  # and in no sample
-    run(open_ones, [BASE], path, bench.session())
+    run(both, [BASE], path, bench.session())
     assert not any("abstain" in name for row in rows(path) for name in row["metrics"])
-    checked = replace(BASE, checked=checked_data_sets([*open_ones, *others], None))
+    checked = replace(BASE, checked=True)
     assert checked.key == BASE.key
-    run([*open_ones, *others], [checked], path, bench.session())
+    found = run(both, [checked], path, bench.session())
     again = rows(path)[2:]
-    assert [(row["id"], row["status"]) for row in again] == [("q1", "not_found"), ("q2", "not_found"), ("q3", "answered")]
-    found = [{name: value for name, value in row["metrics"].items() if "abstain" in name} for row in again]
-    assert found == [{"abstain_wrongly": 1}, {"abstain": 1}, {}]
+    assert [(row["id"], row["status"]) for row in again] == [("q1", "not_found"), ("q2", "not_found")]
+    told = [{name: value for name, value in row["metrics"].items() if "abstain" in name} for row in again]
+    assert told == [{"abstain_wrongly": 1}, {"abstain": 1}]
     for row in again:  # the check is no part of the time to an answer
         taken = [value for name, value in row["seconds"].items() if name not in ("verify", "total", "first_token")]
         assert row["seconds"]["total"] == pytest.approx(sum(taken), abs=1e-3)
-    assert again[0]["metrics"]["f1"] > 0  # of the answer that was proposed
-    run([*open_ones, *others], [checked], path, bench.session())
-    assert len(rows(path)) == 5
+    assert again[0]["metrics"]["f1"] > 0  # of the answer that was withheld
+    assert [(each.right, each.value("score")) for each in found] == [(False, 0), (True, None)]
+    run(both, [checked], path, bench.session())
+    assert len(rows(path)) == 4
 
 
-def test_the_check_is_asked_for_or_left_out() -> None:
-    both = [example(1), replace(example(2), dataset="open", answers=(), answerable=False)]
-    assert [checked_data_sets(both, asked) for asked in (None, True, False)] == [{"open"}, {"open", "tales"}, set()]
+def test_rows_in_the_cache_are_not_made_again(tmp_path: Path) -> None:
+    """For the same examples, settings and models; a failure is tried again."""
+    bench, examples = Bench(), [example(1), example(2, "Where was Wrenn born?")]
+    run(examples[:1], [BASE], None, bench.session())  # as if it had been killed then
+    n_asked = len(bench.models["small"].asked)
+    found = run(examples, [BASE], None, bench.session())
+    assert [each.id for each in found] == ["q1", "q2"]
+    again = Bench()
+    again.cache = bench.cache
+    assert [each.answer for each in run(examples, [BASE], None, again.session())] == [each.answer for each in found]
+    assert again.models["small"].asked == again.models["large"].asked == []
+    assert len(bench.models["small"].asked) == n_asked + 1
+    assert [each.gold for each in run([replace(examples[0], answers=("Wrenn",))], [BASE], None, again.session())] == [("Wrenn",)]
 
 
 def test_without_a_large_model_nothing_is_answered(tmp_path: Path) -> None:
