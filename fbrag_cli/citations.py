@@ -8,7 +8,8 @@ raised a chunk count through the chunk's score. Counted here too, they make cita
 A citation means proof: its sentence holds what the answer adds to the question, and besides a content word of the question, or a
 name from a sentence with half of the question. Names of the question do not count unless they are half of it. After an answer's
 first sentence a content word of its own does as well. A heading alone has to hold half of the question. Among several files, what
-the answer adds may also be in the file's name.
+the answer adds may also be in the file's name. If all samples agree, a sentence that holds the whole answer is proof. If none
+were drawn, it holds a short answer whole. A name or a number that the cited sources lack cites the source that has it as well.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from fbrag_cli.text.words import term_of, term_spans, terms, word_spans
 _NAMED, _ASKED = 2.0, 0.5  # weight of a name or number of the answer, and of the question's terms, where other terms have 1
 _BESIDE, _ELSEWHERE = 0.5, 0.25  # of a term's weight if it is next to the sentence, and elsewhere in the chunk
 _RANKED = 0.25  # added to a chunk's support for the best score of all chunks, in proportion to the score
+_SHORT = 4  # new terms of a short answer, which a sentence holds whole if no samples agree or disagree with it
 _LEAST = 0.5  # of what a sentence of the answer says, by weight, for one of a chunk to show it; of the question too, by names
 _CLOSE, _MOST = 0.9, 3  # of the best chunk's support, for another one to be cited as well; citations a sentence
 _LONGEST = 400  # characters of a sentence; a longer one is a table or has no punctuation, and each line counts for itself
@@ -87,13 +89,16 @@ class Citations:
     nearest: int
 
 
-def citations(question: str, answer: str, sources: Sequence[Candidate], *, declined: bool) -> Citations:
+def citations(
+    question: str, answer: str, sources: Sequence[Candidate], *, declined: bool, agreed: bool | None = None
+) -> Citations:
     """Return which sources show an answer from the document; "" without one.
 
-    declined: whether the document does not say; a source then shows what is nearest to the question. A source without a term of
-    the answer or the question shows what its sample says; without an answer, each does.
+    declined: whether the document does not say; a source then shows what is nearest to the question. agreed: whether all samples
+    hold the answer; None if none were drawn. A source without a term of the answer or the question shows what its sample says;
+    without an answer, each does.
     """
-    evidence = _Judge(question, sources)
+    evidence = _Judge(question, sources, agreed)
     said = question if declined else answer
     sought, shown = evidence.sought(said) if said else None, []
     for i, source in enumerate(sources):
@@ -154,10 +159,10 @@ class _Source:
 class _Judge:
     """The sources of an answer, and the weights of terms in them."""
 
-    def __init__(self, question: str, sources: Sequence[Candidate]) -> None:
+    def __init__(self, question: str, sources: Sequence[Candidate], agreed: bool | None) -> None:
         self.languages = tuple(dict.fromkeys(source.passage.document.language for source in sources)) or ("",)
         self.sources = [_Source(source.passage, self.languages) for source in sources]
-        self.question, self.asked = question, frozenset(terms(question, self.languages))
+        self.question, self.asked, self._agreed = question, frozenset(terms(question, self.languages)), agreed
         self._plain = frozenset(self.plain(question))
         self._ranks = [1 + _RANKED * max(0.0, source.score) for source in sources]
         sentences = [held for source in self.sources for held in source.terms]
@@ -186,7 +191,17 @@ class _Judge:
             if at >= 0:
                 supports[i + 1] = support * self._ranks[i]
         ranked = sorted(supports, key=lambda number: -supports[number])[:_MOST]
-        return tuple(number for number in ranked if supports[number] >= _CLOSE * supports[ranked[0]])
+        shown = [number for number in ranked if supports[number] >= _CLOSE * supports[ranked[0]]]
+        while shown and (lacking := self.lacking(sought, shown)) and len(shown) < _MOST:
+            held = [self._weight(source.held & lacking) * rank for source, rank in zip(self.sources, self._ranks, strict=True)]
+            if not (most := max(held)):
+                break
+            shown.append(held.index(most) + 1)
+        return tuple(shown)
+
+    def lacking(self, sought: _Terms, shown: Iterable[int]) -> frozenset[str]:
+        """Return the terms of names and numbers, new in what is sought, that none of these sources (numbers from 1) holds."""
+        return (sought.names & sought.new).difference(*(self.sources[number - 1].held for number in shown))
 
     def nearest(self, sought: _Terms) -> int:
         """Return the number of the source with the sentence that is nearest to what is sought; 1 if none has a term."""
@@ -247,16 +262,17 @@ class _Judge:
     def _supporting(self, source: _Source, sought: _Terms) -> list[int]:
         """Return the numbers of the sentences that show what is sought; "yes" is shown together with the sentences next to it."""
         rest = self.asked - sought.new
-        least, half = _LEAST * self._weight(sought.new), _LEAST * self._weight(rest)
+        whole, half = self._weight(sought.new), _LEAST * self._weight(rest)
+        least = whole if self._agreed is None and len(sought.new) <= _SHORT else _LEAST * whole
         if not rest:
             return [i for i in range(len(source.terms)) if self._weight(sought.new & (source.around(i) | source.named)) >= least]
-        besides = sought.other_terms | (self.linked_names - sought.new)
-        asked = [
-            i
-            for i, own in enumerate(source.terms)
-            if (own & besides and i not in source.headings) or self._weight(own & rest) >= half
-        ]
-        return [i for i in asked if self._weight((source.terms[i] | source.named) & sought.new) >= least]
+        besides, shown = sought.other_terms | (self.linked_names - sought.new), []
+        for i, own in enumerate(source.terms):
+            held = self._weight((own | source.named) & sought.new)
+            asked = (own & besides and i not in source.headings) or self._weight(own & rest) >= half
+            if held >= (least if asked else whole) and (asked or (self._agreed and i not in source.headings)):
+                shown.append(i)
+        return shown
 
     def _weight(self, sought: Iterable[str]) -> float:
         return math.fsum(map(self._idf, sought))  # its result does not depend on the order

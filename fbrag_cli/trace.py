@@ -129,7 +129,6 @@ class Verdict:
     agreement: float | None = None
     answer_probability: float | None = None
     confidence: float | None = None
-    low_confidence: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,7 +270,8 @@ class Trace:
             said = samples[k].scored_text if 0 <= k < len(samples) else ""
             candidates.append(Candidate(passage, score, said))
         answer = self.answer if self.status == "answered" and self.from_document else None
-        return citations(self.question, answer or "", candidates, declined=self.status == "not_found")
+        agreed = None if self.verdict.agreement is None else self.verdict.agreement == 1
+        return citations(self.question, answer or "", candidates, declined=self.status == "not_found", agreed=agreed)
 
 
 def _positions(passages: Iterable[Passage]) -> tuple[int, ...]:

@@ -14,11 +14,11 @@ from fbrag_cli.documents.document import Content, Document, Extracted, Section, 
 from fbrag_cli.methods.ranking import whole_chunks
 from fbrag_cli.query import Collection, Query
 from fbrag_cli.render import as_json
-from fbrag_cli.render.answer import answer_of
+from fbrag_cli.render.answer import Answer, answer_of
 from fbrag_cli.render.markdown import markdown
 from fbrag_cli.render.text import Layout, cited_answer, text
 from fbrag_cli.retrieval.bm25 import BM25
-from fbrag_cli.trace import Scores, Selection, Trace
+from fbrag_cli.trace import Scores, Selection, Trace, Verdict
 from tests.render import test_passages
 
 ROADS = "The barque lay at anchor in the roads of Skarn. Nobody slept there. The rain kept on until the morning watch."
@@ -70,7 +70,7 @@ def test_each_sentence_carries_its_own_sources_and_one_without_support_none() ->
     cited = trace.citations
     assert [claim.sources for claim in cited.claims] == [(3,), (2,), ()]
     assert [answer[claim.start : claim.end] for claim in cited.claims][1] == "He was born in Dunlathe."
-    assert "No source supports this answer." not in answer_of(trace).notes()
+    assert "No sentence that was read holds this answer." not in answer_of(trace).notes()
     assert cited_answer(answer_of(trace)).text.startswith(
         "Tobias Wrenn sealed it in 1893. [1] He was born in Dunlathe. [2] His ship"
     )
@@ -92,8 +92,8 @@ HORSES = "Captain Thaxter came. I did not see the Garefowl again. He rode. Where
 def test_a_sentence_with_the_answer_and_no_other_word_of_the_question_than_names_is_no_proof(question: str, answer: str) -> None:
     trace = trace_of(HORSES, answer=answer, question=question)
     assert cited_answer(answer_of(trace)).text == answer
-    assert next(answer_of(trace).notes()) == "No source supports this answer."
-    assert "\n\nNo source supports this answer.\n\n" in markdown(answer_of(trace), Layout(context=0))
+    assert next(answer_of(trace).notes()) == "No sentence that was read holds this answer."
+    assert "\n\nNo sentence that was read holds this answer.\n\n" in markdown(answer_of(trace), Layout(context=0))
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,71 @@ def test_a_sentence_with_the_answer_and_a_word_that_was_asked_is_a_proof(
 ) -> None:
     trace = trace_of(text, answer=answer, question=question, language=language)
     assert cited_answer(answer_of(trace)).text == f"{answer} [1]"
-    assert "No source supports this answer." not in answer_of(trace).notes()
+    assert "No sentence that was read holds this answer." not in answer_of(trace).notes()
+
+
+def test_an_answer_that_all_samples_hold_is_shown_by_a_sentence_that_has_all_of_it() -> None:
+    trace = trace_of(
+        ROADS, "The board chose Lindqvist & Sons on 3 May.", answer="Lindqvist & Sons", question="Who repairs the crane?"
+    )
+    uncited = "No sentence that was read holds this answer."
+    for agreement, cited in ((1.0, True), (2 / 3, False), (None, False)):
+        shown = answer_of(replace(trace, verdict=Verdict(agreement=agreement)))
+        assert (shown.text, shown.uncited, shown.low_confidence) == ("Lindqvist & Sons", not cited, False)
+        assert [claim.sources for claim in shown.claims] == [(1,) if cited else ()]
+        assert (uncited in shown.notes()) == (not cited)
+    # Half of it is not all of it.
+    half = replace(trace, answer="Lindqvist of Malmö", verdict=Verdict(agreement=1.0))
+    assert answer_of(half).uncited
+
+
+def test_without_samples_a_short_answer_has_to_be_in_one_sentence_whole() -> None:
+    told = trace_of(BOX, answer="Tobias Wrenn, in 1894", question="Who sealed the box, and when?")
+    assert answer_of(told).uncited
+    assert not answer_of(replace(told, verdict=Verdict(agreement=0.0))).uncited  # with samples half of it is enough
+    assert not answer_of(replace(told, answer="Tobias Wrenn, in 1893")).uncited
+
+
+def test_each_number_of_an_answer_cites_a_source_that_has_it() -> None:
+    crane, fee = "The crane costs 46,200 euros. The board paid.", "2.1 The fee is EUR 18,400 per quarter. It is due in May."
+    asked = "What does the crane cost, and how much is the fee per quarter?"
+    trace = trace_of(crane, ROADS, fee, answer="46,200 euros, EUR 18,400 per quarter", question=asked)
+    trace = replace(trace, verdict=Verdict(agreement=0.0))
+    shown = answer_of(trace)
+    assert cited_answer(shown).text == "46,200 euros, EUR 18,400 per quarter [1][2]"
+    assert {source.sentence.text for source in shown.sources if source.sentence and source.shows == "best"} == {
+        "The crane costs 46,200 euros.",
+        "2.1 The fee is EUR 18,400 per quarter.",
+    }
+    other = replace(trace, answer="46,200 euros, EUR 18,900 per quarter")
+    assert answer_of(other).unsupported_terms == ("18,900",)
+
+
+def test_an_answer_to_a_question_with_a_name_that_the_document_has_nowhere_is_marked_however_sure_the_samples_are() -> None:
+    sure = Verdict(agreement=1.0, support=1.0, answer_probability=1.0, confidence=1.0)
+
+    def shown(question: str, language: str = "en") -> Answer:
+        missing = BM25.of(trace_of(BOX, answer="Wrenn", language=language).corpus).missing_terms(question)
+        trace = trace_of(BOX, answer="Tobias Wrenn", question=question, language=language)
+        return answer_of(replace(trace, verdict=sure, missing_terms=missing))
+
+    marked = shown("Who sealed the box of Lisbon?")
+    assert (marked.low_confidence, [*marked.notes()][:1]) == (True, ["Not in the document: Lisbon"])
+    assert cited_answer(marked).text.startswith("Low confidence: Tobias Wrenn")
+    for question in ("Who sealed the box of Dabney?", "Lisbon: who sealed the box?", "Who sealed the zeppelin?"):
+        assert not shown(question).low_confidence
+    assert not shown("Wer versiegelte die Truhe?", "de").low_confidence  # every noun has a capital
+
+
+def test_an_answer_that_no_sentence_and_no_sample_holds_is_marked_whatever_its_probability() -> None:
+    verdict = Verdict(agreement=0.0, support=1.0, answer_probability=1.0, confidence=0.8)
+    trace = replace(trace_of(ROADS, answer="Tobias Wrenn"), verdict=verdict)
+    assert (answer_of(trace).uncited, answer_of(trace).low_confidence) == (True, True)
+    assert not answer_of(replace(trace, verdict=replace(verdict, agreement=1 / 3))).low_confidence
+    told = as_json.answer(trace, memory_mb=0)
+    assert (told["uncited"], told["low_confidence"]) == (True, True)
+    none = as_json.answer(replace(trace, status="not_found"), memory_mb=0)
+    assert (none["uncited"], none["low_confidence"]) == (None, None)  # no answer is no sure answer
 
 
 def test_of_an_answer_in_another_language_than_the_sources_nobody_says_that_no_sentence_shows_it() -> None:

@@ -36,8 +36,8 @@ _NO_QUESTION = ("read", "load")  # stages that many rows share
 
 #: Columns of the CSV. Those of values and of gold answers are left out if no question has any.
 COLUMNS = tuple(
-    "id document question name value status answer location quote unsupported_answer confidence low_confidence missing_terms "
-    "sources answers support agreement seconds error".split()
+    "id document question name value status answer location quote unsupported_answer confidence low_confidence uncited "
+    "missing_terms sources answers support agreement seconds error".split()
 )
 _TYPED, _GOLD = ("name", "value"), ("answers",)
 
@@ -66,7 +66,7 @@ def answered(job: Job, trace: Trace, settings: Mapping[str, object]) -> dict[str
         unsupported_answer=None if is_answered else trace.answer,
         location="; ".join(map(place, sentences)) or None,
         quote=" … ".join(one_line(sentence.text) for sentence in sentences) or None,
-        **certainty(trace),
+        **certainty(trace, shown),
         missing_terms=list(trace.missing_terms),
         matching_passages=matching_passages(shown),
         sources=[
@@ -99,7 +99,7 @@ def _row(job: Job, settings: Mapping[str, object], *, status: str, **found: Any)
         given |= {"name": job.name, "type": job.type, "value": value}
     nothing = (
         *("answer", "unsupported_answer", "location", "quote", "low_confidence", "support", "agreement"),
-        *("answer_probability", "confidence", "matching_passages"),
+        *("answer_probability", "confidence", "matching_passages", "uncited"),
     )
     return {
         **{"schema": SCHEMA, "id": job.id or None, "document": job.document, "question": job.question or None, **given},
@@ -207,6 +207,7 @@ def shown(row: Row) -> Cell:
         unsupported_answer=cell(row["unsupported_answer"] or ""),
         error=cell(row["error"]["message"]) if row["error"] else "",
         low_confidence=bool(row["low_confidence"]),
+        uncited=bool(row["uncited"]),
     )
 
 

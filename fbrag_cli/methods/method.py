@@ -23,7 +23,7 @@ from fbrag_cli.progress import Event, Progress, Stopwatch, stage
 from fbrag_cli.query import MethodSettings, Query, Role
 from fbrag_cli.retrieval import Retriever
 from fbrag_cli.text.printable import plural
-from fbrag_cli.trace import Stage, Trace, Verdict
+from fbrag_cli.trace import ForwardSample, Stage, Trace, Verdict
 
 #: Why an answer may end early.
 REPEATED = "the model started repeating itself, so the answer was cut off"
@@ -31,14 +31,8 @@ REPEATED = "the model started repeating itself, so the answer was cut off"
 MIN_SUPPORT = 0.45
 #: Below this mean of support and agreement the document does not say.
 DECLINED = 0.275
-#: Below this confidence an answer is unsure: with samples and the answer's probability, by the probability alone, and by the mean
-#: of support and agreement alone, if no probability is known (then at the latest if no sample holds the answer). One right
-#: answer in five is below. Looked at again on fresh answers (tests/benchmarks/README.md, "Confidence").
-SURE, SURE_ALONE, SURE_UNWEIGHED = 0.65, 0.74, 0.51
-
 _SAYS_EITHER = 0.2  # of the probability on yes and no together, for their ratio to mean anything
 _GAP = " … "  # between two windows of a chunk
-_ONE_AGREES = 0.01  # without a check and a probability an answer is unsure that no sample holds
 _SHORT = 4  # terms of a short answer, which a sample has to hold whole; of a longer one half
 
 
@@ -232,18 +226,30 @@ def share_of_yes(model: Generator, messages: Sequence[Message], tools: Tools) ->
 
 
 def agreement(trace: Trace) -> float | None:
-    """Return the share of the samples that hold the answer, 0 to 1; None without samples that were drawn from the document.
+    """Return the share of the samples that agree with the answer, 0 to 1; None without samples that were drawn from the document.
+    Also None for an answer without a term, such as "yes".
 
-    A sample holds the answer if it has the terms of the answer that the question lacks; half of them, if the answer is long. Also
-    None for an answer without such a term, such as "yes".
+    What counts of an answer are its terms that the question lacks. A sample agrees if it has them (half of them, if they are
+    many), and its own answer has no other name or number. So does one whose answer has half of them and nothing else, if the
+    terms that it lacks are no names and no numbers: "ten thousand a year" and "ten thousand pounds".
     """
     drawn = trace.samples if trace.retrieved else ()
-    own, asked = _terms(trace, trace.answer or ""), _terms(trace, trace.question)
-    sought = own - asked or own
+    asked = frozenset(_terms(trace, trace.question))
+    own = _terms(trace, trace.answer or "")
+    sought = own.keys() - asked or own.keys()
     if not drawn or not sought:
         return None
     least = len(sought) if len(sought) <= _SHORT else len(sought) / 2
-    return sum(len(sought & _terms(trace, sample.text)) >= least for sample in drawn) / len(drawn)
+
+    def agrees(sample: ForwardSample) -> bool:
+        given = _terms(trace, sample.answer)
+        more = given.keys() - own.keys() - asked
+        if len(sought & _terms(trace, sample.text).keys()) >= least:
+            return not any(given[term] for term in more)
+        held = sought & given.keys()
+        return not more and len(held) >= len(sought) / 2 and not any(own[term] for term in sought - held)
+
+    return sum(map(agrees, drawn)) / len(drawn)
 
 
 def judged(trace: Trace, support: float | None) -> Trace:
@@ -257,22 +263,24 @@ def judged(trace: Trace, support: float | None) -> Trace:
     known = [each for each in (support, agreed) if each is not None]
     mean = sum(known) / len(known) if known else None
     declined = not trace.answer or (support is not None and (mean or 0) < (MIN_SUPPORT if agreed is None else DECLINED))
-    if probability is None:
-        sure, least = mean, 0 if agreed is None else SURE_UNWEIGHED if support is not None else _ONE_AGREES
-    elif agreed is None:
-        sure, least = probability, SURE_ALONE
-    else:
-        sure, least = (probability + (mean or 0) / 2) / 1.5, SURE
-    unsure = not declined and sure is not None and sure < least
-    verdict = replace(trace.verdict, support=support, agreement=agreed, confidence=sure, low_confidence=unsure)
+    weighed = None if probability is None else probability if agreed is None else (probability + (mean or 0) / 2) / 1.5
+    verdict = replace(trace.verdict, support=support, agreement=agreed, confidence=mean if weighed is None else weighed)
     return replace(trace, status="not_found" if declined else "answered", verdict=verdict)
 
 
-def _terms(trace: Trace, text: str) -> frozenset[str]:
-    from fbrag_cli.text.words import terms
+def _terms(trace: Trace, text: str) -> dict[str, bool]:
+    """Return the terms of a text, each with whether it is of a number or of a name: a word with a capital that the context never
+    has without one."""
+    from fbrag_cli.text.word_forms import is_name, is_number
+    from fbrag_cli.text.words import term_spans
 
     languages = tuple(dict.fromkeys(passage.document.language for passage in trace.context))
-    return frozenset(terms(text, languages or ("",)))
+    found: dict[str, bool] = {}
+    for start, end, term in term_spans(text, languages or ("",)):
+        word = text[start:end]
+        named = is_number(word) or (is_name(word) and not any(word.lower() in passage.text for passage in trace.context))
+        found[term] = found.get(term, False) or named
+    return found
 
 
 def draw_forward_samples(model: Generator, messages: Sequence[Message], n: int, sampling: Sampling, tools: Tools) -> Generations:

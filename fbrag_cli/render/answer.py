@@ -25,8 +25,14 @@ MORE = ": --select {}"
 #: The heading of sources before there is an answer.
 SELECTED = "Selected chunks"
 #: Says that no sentence earns a citation.
-UNSUPPORTED = "no source supports this answer"
+UNCITED = "no sentence that was read holds this answer"
+#: An answer below this confidence is marked: with samples and the answer's probability, by the probability alone, and by the mean
+#: of support and agreement alone, if no probability is known. One right answer in five is below (tests/benchmarks/README.md,
+#: "Marks").
+SURE, SURE_ALONE, SURE_UNWEIGHED = 0.65, 0.74, 0.51
 
+_CAPITAL_NOUNS = "de"  # the language in which a capital shows no name
+_BEFORE = "\"'“”‘’«»¿¡( "  # may precede the first word of a question
 _PROPOSED = 200  # characters of an answer that the chunks do not show
 _SAID = 60  # characters of the answer of a sample
 _NAMED = 8  # words that are named
@@ -80,17 +86,19 @@ class Matches:
 class Answer:
     """What is shown of a Trace.
 
-    declined: whether no answer was found. head: precedes an answer of low confidence, else "". text: the answer in full,
-    printable. claims: its sentences, with numbers of sources. heading: of `sources`, which are in the order of their numbers, or
-    of their ranks before the answer. own_knowledge: whether no text of the document was read. missing_terms: words of a question
-    without an answer that are not in the document. sample_answers: other answers of the samples, if confidence is low.
-    unsupported_answer: the model's answer if none was found. uncited: whether no sentence supports the answer. unsupported_terms:
+    declined: whether no answer was found. low_confidence: whether the answer is marked; every front draws this mark, and no
+    other. head: precedes a marked answer, else "". text: the answer in full, printable. claims: its sentences, with numbers of
+    sources. heading: of `sources`, which are in the order of their numbers, or of their ranks before the answer. own_knowledge:
+    whether no text of the document was read. missing_terms: words of the question that are not in the document: all if there is
+    no answer, names if the answer is marked for them. sample_answers: other answers of the samples, if the answer is marked.
+    unsupported_answer: the model's answer if none was found. uncited: whether no sentence holds the answer. unsupported_terms:
     its words that are in no source. grounds: what it rests on, a few words each. cut: says that it was cut at its length limit,
     else "". matches: None if everything that matches was read, or if it cannot be determined.
     """
 
     question: str
     declined: bool
+    low_confidence: bool
     head: str
     text: str
     claims: tuple[Claim, ...]
@@ -140,10 +148,10 @@ class Answer:
             yield f"Unsupported answer: {one_line(self.unsupported_answer, _PROPOSED)}{anyway}"
         if self.sample_answers:
             yield f"The forward samples say something else: {self.sample_answers}"
-        elif sources and self.uncited:
-            yield f"{UNSUPPORTED[0].upper()}{UNSUPPORTED[1:]}."
         elif sources and self.unsupported_terms:
             yield f"Not in the sources: {_first(self.unsupported_terms)}"
+        elif sources and self.uncited:
+            yield f"{UNCITED[0].upper()}{UNCITED[1:]}."
         if self.matches:
             yield self.matches.said(more)
 
@@ -151,6 +159,8 @@ class Answer:
 def answer_of(trace: Trace) -> Answer:
     """Return what is shown of a trace, before or after its answer."""
     cited, declined = trace.citations, trace.status == "not_found"
+    absent_names = () if declined else _absent_names(trace)
+    low_confidence = trace.status == "answered" and (bool(absent_names) or _is_unsure(trace))
     # Sources are counted in the order in which the answer cites them; without any, the closest one comes first.
     ranks = range(1, len(cited.evidence) + 1)
     named = list(dict.fromkeys(rank for claim in cited.claims for rank in claim.sources))
@@ -183,14 +193,15 @@ def answer_of(trace: Trace) -> Answer:
     return Answer(
         question=trace.question,
         declined=declined,
-        head=f"{sentence(_asked_in(trace.question), 'not_sure')} " if trace.verdict.low_confidence else "",
+        low_confidence=low_confidence,
+        head=f"{sentence(_asked_in(trace.question), 'not_sure')} " if low_confidence else "",
         text=said_of(trace),
         claims=tuple(replace(each, sources=tuple(numbers[rank] for rank in each.sources)) for each in cited.claims),
         heading=heading,
         sources=tuple(sources),
         own_knowledge=not trace.from_document,
-        missing_terms=_missing(trace) if declined else "",
-        sample_answers=_others(trace) if trace.verdict.low_confidence else "",
+        missing_terms=_missing(trace, trace.missing_terms if declined else absent_names),
+        sample_answers=_others(trace) if low_confidence else "",
         unsupported_answer=(trace.answer or "") if declined else "",
         uncited=cited.uncited,
         unsupported_terms=cited.unsupported_terms,
@@ -244,7 +255,7 @@ def _grounds(trace: Trace, n_cited: int) -> Iterator[str]:
     if n_cited:
         yield f"supported by {'source' if n_cited == 1 else 'sources'} {', '.join(map(str, range(1, n_cited + 1)))}"
     if trace.citations.uncited:
-        yield UNSUPPORTED
+        yield UNCITED
     if not trace.from_document:
         yield OWN_KNOWLEDGE
     if agree := agreement(trace):
@@ -261,9 +272,31 @@ def _score(trace: Trace, passage: Passage) -> str:
     return f"{score / best:.2f} ({score:.2f})" if best > 0 else f"{score:.2f}"
 
 
-def _missing(trace: Trace) -> str:
+def _is_unsure(trace: Trace) -> bool:
+    """Return whether no sentence and no sample holds an answer, or the confidence is below the line for what is known of it."""
+    verdict = trace.verdict
+    if trace.citations.uncited and verdict.agreement == 0:
+        return True
+    if verdict.confidence is None:
+        return False
+    if verdict.answer_probability is not None:
+        return verdict.confidence < (SURE_ALONE if verdict.agreement is None else SURE)
+    if verdict.agreement is None:
+        return False
+    return verdict.confidence < SURE_UNWEIGHED if verdict.support is not None else verdict.agreement == 0
+
+
+def _absent_names(trace: Trace) -> tuple[str, ...]:
+    """Return the names of the question that the document has nowhere: words with a capital that are not its first word."""
+    if not trace.from_document or _CAPITAL_NOUNS in trace.corpus.languages:
+        return ()
+    asked = trace.question.lstrip(_BEFORE)
+    return tuple(word for word in trace.missing_terms if word[0].isupper() and not asked.startswith(word))
+
+
+def _missing(trace: Trace, words: Sequence[str]) -> str:
     where = "document" if len(trace.corpus.documents) == 1 else "documents"
-    return f"Not in the {where}: {_first(trace.missing_terms)}" if trace.missing_terms else ""
+    return f"Not in the {where}: {_first(words)}" if words else ""
 
 
 def _others(trace: Trace) -> str:

@@ -19,6 +19,7 @@ from fbrag_cli.render.answer import Answer, answer_of
 from fbrag_cli.render.passages import duplicates, near_copies, read_of
 from fbrag_cli.render.tables import chunk_table, own_tables, records
 from fbrag_cli.retrieval.ranking import ranks
+from fbrag_cli.text.printable import one_line
 from fbrag_cli.trace import Scores, Stage, Trace
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def answer(trace: Trace, *, memory_mb: float) -> dict[str, Any]:
         "citations": citations(shown),
         "unsupported_terms": list(shown.unsupported_terms),
         "matching_passages": matching_passages(shown),
-        **certainty(trace),
+        **certainty(trace, shown),
         "truncated": trace.truncated,
         "sources": sources(trace, shown),
         **_shared(trace, memory_mb),
@@ -119,8 +120,8 @@ def sources(trace: Trace, answer: Answer) -> list[dict[str, Any]]:
 
     id: its number in citations, as of `Source`, in whose order the sources are; null before the answer. rank: among the
     sources, best first. duplicates: the places of the same text in other chunks. near_copies: those of nearly the same text.
-    sentence: the place of the sentence that shows the answer best; null if there is none. highlights: (start, end) of words, in
-    characters of the document.
+    sentence: the text and the place of the sentence that shows the answer best; null if there is none. highlights: (start, end)
+    of words, in characters of the document.
     """
     own = _beside(trace)
     return [
@@ -133,16 +134,17 @@ def sources(trace: Trace, answer: Answer) -> list[dict[str, Any]]:
             "duplicates": [place_of(copy) for copy in duplicates(trace, source.passage)],
             "near_copies": [place_of(copy) for copy in near_copies(trace, source.passage)],
             "text": source.passage.text,
-            "sentence": source.sentence and _sentence(source.sentence),
+            "sentence": source.sentence and sentence(source.sentence),
             "highlights": [list(span) for span in source.marks],
         }
         for source in answer.sources
     ]
 
 
-def _sentence(sentence: Passage) -> dict[str, Any]:
+def sentence(sentence: Passage) -> dict[str, Any]:
+    """Return a sentence that shows an answer: its text on one line, and its place."""
     placed = place_of(sentence)
-    return {name: placed[name] for name in _OF_A_SENTENCE}
+    return {"text": one_line(sentence.text), **{name: placed[name] for name in _OF_A_SENTENCE}}
 
 
 def _shared(trace: Trace, memory_mb: float) -> dict[str, Any]:
@@ -186,10 +188,13 @@ def _beside(trace: Trace) -> dict[int, dict[str, Any]]:
     return dict(records(table)) if table else {}
 
 
-def certainty(trace: Trace) -> dict[str, Any]:
-    """Return how sure the answer is: whether confidence is low, and the numbers that decided it."""
+def certainty(trace: Trace, answer: Answer) -> dict[str, Any]:
+    """Return how sure the answer is: whether it is marked, whether no sentence that was read holds it (both null if there is no
+    answer), and the numbers of its verdict."""
     numbers = ("support", "agreement", "answer_probability", "confidence")
-    return {"low_confidence": trace.verdict.low_confidence, **{name: _rounded(getattr(trace.verdict, name)) for name in numbers}}
+    marks = {"low_confidence": answer.low_confidence, "uncited": answer.uncited}
+    shown = marks if trace.status == "answered" else dict.fromkeys(marks)
+    return {**shown, **{name: _rounded(getattr(trace.verdict, name)) for name in numbers}}
 
 
 def settings(trace: Trace) -> dict[str, Any]:
@@ -303,7 +308,8 @@ class Events:
 
     def checked(self, trace: Trace) -> dict[str, Any]:
         """Return the event with the verdict on the answer, and which source shows which sentence of it."""
-        about = {"status": trace.status, **certainty(trace), "citations": citations(answer_of(trace))}
+        shown = answer_of(trace)
+        about = {"status": trace.status, **certainty(trace, shown), "citations": citations(shown)}
         return {"schema": EVENT, "event": "checked", **about}
 
     def done(self, trace: Trace, memory_mb: float) -> dict[str, Any]:

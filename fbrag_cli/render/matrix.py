@@ -29,6 +29,7 @@ class Cell:
     quote: str
     error: str
     low_confidence: bool
+    uncited: bool
     value: object = None
 
     @property

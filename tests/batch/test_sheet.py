@@ -19,9 +19,7 @@ HEAD = ",".join(COLUMNS) + "\n"
 
 
 def row(document: str, id: str = "1", **more: Any) -> dict[str, Any]:
-    nothing = dict.fromkeys(
-        ("location", "quote", "unsupported_answer", "confidence", "low_confidence", "support", "agreement", "error")
-    )
+    nothing = dict.fromkeys("location quote unsupported_answer confidence low_confidence uncited support agreement error".split())
     made = {"id": id, "document": document, "question": "Who?", "status": "answered", "answer": "The mate.", "seconds": 0.5}
     return {**nothing, **made, "sources": [], "missing_terms": [], **more}
 

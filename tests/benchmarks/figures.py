@@ -28,6 +28,7 @@ from fbrag_cli.evaluation.datasets import Example, load_examples
 from fbrag_cli.evaluation.metrics import answer_in, evidence_recall, main_metric
 from fbrag_cli.methods.fb_rag.baselines import OrderPreserving
 from fbrag_cli.methods.fb_rag.fb_rag import FEW, FBRag
+from fbrag_cli.render.answer import answer_of
 from fbrag_cli.retrieval.ranking import best
 
 NAMES = {
@@ -166,7 +167,7 @@ def marks() -> None:
         if row["way"] != "as installed" or key[0] not in titles:
             continue
         trace = _verdicts(examples[key], row, samples[key])[1]
-        state = "withheld" if trace.status == "not_found" else "marked" if trace.verdict.low_confidence else ""
+        state = "withheld" if trace.status == "not_found" else "marked" if answer_of(trace).low_confidence else ""
         for title in (titles[key[0]], "all"):
             counts.setdefault(title, Counter())[state, _main(examples[key], row) >= 50] += 1
     names = ("answer-probability", "fresh-samples")

@@ -5,6 +5,7 @@
     python tests/benchmarks/stage_three.py compare ROWS.jsonl.gz ... [--from default]
     python tests/benchmarks/stage_three.py held --samples SAMPLES.jsonl.gz [--kept] --ways default "read first, chunks" ...
     python tests/benchmarks/stage_three.py confidence ROWS.jsonl.gz ... --samples SAMPLES.jsonl.gz [--kept] --ways "as installed"
+    python tests/benchmarks/stage_three.py absent [--kept]
 
 The questions are 60 each of MuSiQue, HotpotQA and 2WikiMultihopQA, 30 of FairytaleQA and 20 of QMSum, none of which is in
 `recall*.jsonl.gz`; the sets take turns, so that the first n are a fair part of each. --without-evidence: their documents lack the
@@ -23,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from looking_forward import DRAWN, MODEL, ROWS, Key, from_samples, interval, retrieved, samples_of
+from looking_forward import DRAWN, MODEL, ROWS, Key, collected, from_samples, interval, retrieved, samples_of
 from looking_forward import questions as kept
 from question_recall import BENCH
 from sample_languages import loaded, read
@@ -34,7 +35,10 @@ from fbrag_cli.generation.generator import CallOptions, Generator
 from fbrag_cli.methods.fb_rag.baselines import OrderPreserving
 from fbrag_cli.methods.fb_rag.fb_rag import FBRag
 from fbrag_cli.methods.method import Method, judged
-from fbrag_cli.trace import Trace, Verdict
+from fbrag_cli.methods.ranking import whole_chunks
+from fbrag_cli.query import Query
+from fbrag_cli.render.answer import answer_of
+from fbrag_cli.trace import Selection, Trace, Verdict
 
 FRESH = {"musique": 60, "hotpotqa": 60, "2wikimqa": 60, "fairytaleqa": 30, "qmsum": 20}
 _LONG = {"qmsum": 256}  # tokens of an answer; of the others 64
@@ -194,8 +198,8 @@ def held(options: argparse.Namespace) -> None:
 
 
 def confidence(rows: Sequence[dict[str, Any]], options: argparse.Namespace) -> None:
-    """Print how well what is known of an answer tells right from wrong, what a line by it would catch, and what fbrag doubts:
-    that it declines, or that it is not sure. "before" is the confidence without the answer's own probability."""
+    """Print how well what is known of an answer tells right from wrong, what a line by it would catch, what fbrag withholds and
+    what it marks. "before" is the confidence without the answer's own probability."""
     examples, drawn = asked(options), drawn_samples(options.samples)
     found = [
         (row["way"], key, _main(examples[key], row) >= 50, *_verdicts(examples[key], row, drawn[key]))
@@ -226,9 +230,15 @@ def confidence(rows: Sequence[dict[str, Any]], options: argparse.Namespace) -> N
                 end="",
             )
             print(f"; line at 20 % {np.quantile(values[right], 0.2):.3f}")
-        for name, traces in (("before", before), ("confidence", after)):
-            doubted = np.array([each.verdict.low_confidence or each.status == "not_found" for each in traces])
-            print(f"  doubted, {name}: {_share(doubted, ~right)} of wrong, {_share(doubted, right)} of right ones")
+        withheld = np.array([each.status == "not_found" for each in after])
+        shown = [answer_of(each) for each in after]
+        marked, uncited = (np.array([getattr(each, name) for each in shown]) for name in ("low_confidence", "uncited"))
+        for name, chosen in {"withheld": withheld, "withheld or marked": withheld | marked}.items():
+            print(f"  {name}: {_share(chosen, ~right)} of wrong, {_share(chosen, right)} of right ones")
+        for name, chosen in {"marked": marked, "uncited": uncited, "marked or uncited": marked | uncited}.items():
+            answered = ~withheld
+            print(f"  of those answered, {name}: {_share(chosen, answered & right)} of right ones", end="")
+            print(f"; not {name}: {_share(~chosen, answered & ~right)} of wrong ones")
 
 
 def _verdicts(example: Example, row: Mapping[str, Any], texts: Sequence[str]) -> tuple[Trace, Trace]:
@@ -236,6 +246,28 @@ def _verdicts(example: Example, row: Mapping[str, Any], texts: Sequence[str]) ->
     trace, _ = from_samples(example, texts, WAYS[row["way"]])
     after = replace(trace, answer=row["answer"], verdict=Verdict(answer_probability=row.get("probability")))
     return judged(replace(trace, answer=row["answer"]), row["support"]), judged(after, row["support"])
+
+
+def absent(options: argparse.Namespace) -> None:
+    """Print how many questions name what their own document has nowhere, and how many what the next document of their set has
+    nowhere: the answer to such a question is marked."""
+    for name in ("musique", "hotpotqa", "2wikimqa"):
+        of_set = [example for key, example in asked(options).items() if key[0] == name]
+        counts = [0, 0]
+        for i, example in enumerate(of_set):
+            for at, other in enumerate((example, of_set[(i + 1) % len(of_set)])):
+                collection = collected(other.context())
+                missing = collection.retriever.missing_terms(example.question)
+                passages = tuple(whole_chunks(collection.corpus, [0]))
+                trace = replace(
+                    Trace.start(Query(example.question, collection, FBRag())),
+                    selection=Selection(context=passages),
+                    status="answered",
+                    missing_terms=missing,
+                    verdict=Verdict(confidence=1, answer_probability=1),
+                )
+                counts[at] += answer_of(trace).low_confidence
+        print(f"{name}: {len(of_set)} questions; marked for a name: own document {counts[0]}, another {counts[1]}", flush=True)
 
 
 def _auc(values: Any, right: Any) -> float:
@@ -276,7 +308,7 @@ def _chosen(example: Example, row: Mapping[str, Any], bonus: float) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("do", choices=["draw", "answer", "compare", "held", "confidence", "candidates"])
+    parser.add_argument("do", choices=["draw", "answer", "compare", "held", "confidence", "absent", "candidates"])
     parser.add_argument("files", type=Path, nargs="*")
     parser.add_argument("--samples", type=Path, nargs="+", default=[])
     parser.add_argument("--without-evidence", action="store_true")
@@ -288,8 +320,8 @@ def main() -> None:
     options = parser.parse_args()
     if options.do in ("draw", "answer"):
         {"draw": draw, "answer": answer}[options.do](options.files[0], options)
-    elif options.do == "held":
-        held(options)
+    elif options.do in ("held", "absent"):
+        {"held": held, "absent": absent}[options.do](options)
     else:
         rows = [row for path in options.files for row in read(path)]
         {"compare": compare, "confidence": confidence, "candidates": candidates}[options.do](rows, options)

@@ -12,7 +12,8 @@ import pytest
 from fbrag_cli.documents.load import load
 from fbrag_cli.indexing.collect import collect_text
 from fbrag_cli.methods.alone import ClosedBook, GenRead, Refeed
-from fbrag_cli.methods.method import SURE_ALONE, Method
+from fbrag_cli.methods.method import Method
+from fbrag_cli.render.answer import SURE_ALONE
 from fbrag_cli.session.forecast import _words_read
 from tests.conftest import INQUIRY, Run
 

@@ -211,12 +211,13 @@ def test_an_explanation_has_no_answer_and_a_refusal_says_so() -> None:
 def test_what_no_sentence_shows_and_what_stands_nowhere_is_said_beside_the_answer() -> None:
     trace = replace(trace_of([document(WATCH * 100)], [0], answer="Tobias Wrenn"), missing_terms=("<horse>",))
     html = page(trace)
-    assert "No source supports this." in html
+    assert "No sentence that was read holds this." in html
 
 
 def test_the_answer_links_its_sources_and_the_sentence_that_shows_it_is_marked_there_and_in_the_document() -> None:
     text = WATCH * 80 + "\nThe box was sealed by Tobias <Wrenn>\nwith lead in 1893. " + WATCH * 20
-    html = page(trace_of([document(text)], [0, 2], answer="Tobias Wrenn, in <1894>"))
+    told = trace_of([document(text)], [0, 2], answer="Tobias Wrenn, in <1894>")
+    html = page(replace(told, verdict=Verdict(agreement=1.0)))
     assert 'Tobias Wrenn, in &lt;1894&gt;<a href="#source-1">[1]</a></p>' in html
     assert '<p class="note">Not in the sources: <bdi lang="">1894</bdi></p>' in html
     words = "<mark>Tobias</mark> &lt;<mark>Wrenn</mark>&gt;"
@@ -235,7 +236,7 @@ def test_only_what_is_cited_is_gold_and_the_rest_has_a_line() -> None:
     assert html.count("<mark class") == 2  # in the source and in the document
     assert html.index('class="said"') < html.index("supported by source 1 · 1 of 1 sample agree · confidence 81%")
     assert "Low confidence" not in html
-    doubted = page(replace(told, verdict=Verdict(agreement=0.0, low_confidence=True)))
+    doubted = page(replace(told, verdict=Verdict(agreement=0.0, answer_probability=0.5, confidence=0.3)))
     assert doubted.index('class="said doubtful"') < doubted.index("Low confidence")
 
 
@@ -362,7 +363,7 @@ def book(tmp_path_factory: pytest.TempPathFactory) -> Path:
         warnings=(HOSTILE,),
     )
     path = tmp_path_factory.mktemp("page") / "book.html"
-    path.write_text(page(replace(trace, verdict=Verdict(agreement=0.0, low_confidence=True))), "utf-8")
+    path.write_text(page(replace(trace, verdict=Verdict(agreement=0.0, answer_probability=0.5, confidence=0.3))), "utf-8")
     return path
 
 

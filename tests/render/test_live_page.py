@@ -149,7 +149,7 @@ def test_an_answer_that_no_sentence_shows_leads_to_the_closest_one() -> None:
     trace = trace_of([document(WATCH * 80 + SEALED + WATCH)], [0, 2], answer="Paris")
     done = live_page.done(trace, "j-")
     (at,) = done["marked"]
-    assert "No source supports this." in done["answer_html"]
+    assert "No sentence that was read holds this." in done["answer_html"]
     assert {at for at, html in done["chunks"] if '<mark class="near">' in html} == {at}
 
 
@@ -163,7 +163,9 @@ def test_the_answer_comes_first_and_its_doubts_below_it() -> None:
     assert sure.strip().startswith('<p class="said')
     assert "owns" not in sure
     assert "Low confidence" not in sure
-    html = live_page.done(replace(trace, verdict=Verdict(agreement=0.0, low_confidence=True)), "j-")["answer_html"]
+    html = live_page.done(replace(trace, verdict=Verdict(agreement=0.0, answer_probability=0.5, confidence=0.3)), "j-")[
+        "answer_html"
+    ]
     assert html.strip().startswith('<p class="said')
     assert html.index("Tobias") < html.index("Low confidence")
     refused = live_page.done(replace(trace, status="not_found"), "j-")["answer_html"]

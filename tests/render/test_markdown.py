@@ -63,7 +63,7 @@ def test_a_mark_behind_a_backslash_does_not_come_back(said: str) -> None:
 
 def test_the_answer_is_read_out_of_its_message_again() -> None:
     trace = trace_of(TEXT, "Tobias [the] *Wrenn* sealed it.\n\n- Nobody slept.\n- Mr. Absent", "")
-    unsure = replace(trace, verdict=Verdict(low_confidence=True), missing_terms=("zeppelin",))
+    unsure = replace(trace, verdict=Verdict(answer_probability=0.5, confidence=0.3), missing_terms=("zeppelin",))
     for each in (trace, unsure):
         told = message(each)
         assert "*Not in the sources: " in told

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from fbrag_cli.trace import Trace
 
 _PLACE = ("document", "chunk", "page", "last_page", "page_label", "section", "start_line", "end_line")
+_OF_A_SENTENCE = ("text", "page", "section", "start_line", "end_line")
 _RANKS = ("rank", "score", "backward_score", "forward_score", "retrieved", "selected", "contains_text")
 _LEAST = 100  # characters of a passage that is cut
 _ROWS = 10  # chunks that an explanation names, next to those that hold the text
@@ -44,9 +45,21 @@ class Passage(Lines):
     chunk: Annotated[int, Field(description="number of the chunk among those of all documents of the call, from 1")]
 
 
+class Sentence(TypedDict):
+    """A sentence and its place."""
+
+    text: Annotated[str, Field(description="the sentence, on one line")]
+    page: Annotated[int | None, Field(description="its page, from 1; null if the file has no pages")]
+    section: Annotated[str | None, Field(description="heading above it; null if there is none")]
+    start_line: Annotated[int, Field(description="its first line, from 1")]
+    end_line: Annotated[int, Field(description="its last line")]
+
+
 class Source(Passage):
     relative_score: Annotated[float | None, Field(description="score as a share of the best one; null if there is none")]
-    sentence: Annotated[str, Field(description="sentence nearest to the question or the answer; empty if there is none")]
+    sentence: Annotated[
+        Sentence | None, Field(description="sentence nearest to the answer, or else to the question; null if there is none")
+    ]
     cited: NotRequired[Annotated[bool, Field(description="whether the answer rests on it")]]
 
 
@@ -108,7 +121,8 @@ class Result(TypedDict, total=False):
 class Answered(Result, total=False):
     answer: Annotated[str | None, Field(description="[1] names the first source; null if the documents have no answer")]
     unsupported_answer: Annotated[str | None, Field(description="rejected, as no source supports it: do not use it; or null")]
-    low_confidence: Annotated[bool, Field(description="whether the answer is doubtful: check it in its sources")]
+    low_confidence: Annotated[bool | None, Field(description="whether to check the answer in its sources; null without one")]
+    uncited: Annotated[bool | None, Field(description="whether no sentence that was read holds the answer; null without one")]
     confidence: Annotated[float | None, Field(description="from 0 to 1; null if it is unknown")]
     missing_terms: Terms
     matching_passages: Annotated[
@@ -168,18 +182,18 @@ def _holds_a_word(trace: Trace, position: int) -> bool:
 def answered(trace: Trace, most: int) -> dict[str, Any]:
     """Return the answer with its sources, the cited ones first. most: characters of the answer."""
     from fbrag_cli.render.answer import answer_of
-    from fbrag_cli.render.as_json import matching_passages
+    from fbrag_cli.render.as_json import certainty, matching_passages
 
-    is_answer = trace.status == "answered"
+    is_answer, shown = trace.status == "answered", answer_of(trace)
+    certain = certainty(trace, shown)
     answer = printable(trace.answer or "")
     return {
         "status": trace.status,
         "answer": answer[:most] if is_answer else None,
         "unsupported_answer": None if is_answer or not answer else one_line(answer, _NAMED),
-        "low_confidence": trace.verdict.low_confidence,
-        "confidence": None if trace.verdict.confidence is None else round(trace.verdict.confidence, 4),
+        **{key: certain[key] for key in ("low_confidence", "uncited", "confidence")},
         "missing_terms": list(trace.missing_terms),
-        "matching_passages": matching_passages(answer_of(trace)),
+        "matching_passages": matching_passages(shown),
         "sources": _sources(trace),
         "warnings": _warnings(trace),
     }
@@ -255,13 +269,17 @@ def _sources(trace: Trace) -> list[dict[str, Any]]:
 
     answer, parts = answer_of(trace), list[dict[str, Any]]()
     cited = answer.cited
-    for source, shown in zip(sources(trace, answer), answer.sources, strict=True):
-        sentence = "" if shown.sentence is None else one_line(shown.sentence.text, _NAMED)
-        in_full = not cited or source["id"] in cited
-        about = {"relative_score": source["relative_score"], "sentence": sentence}
+    for source in sources(trace, answer):
+        sentence, in_full = source["sentence"], not cited or source["id"] in cited
+        about = {"relative_score": source["relative_score"], "sentence": sentence and _part(sentence, _OF_A_SENTENCE)}
         if trace.status != "retrieved":
             about["cited"] = source["id"] in cited
-        parts.append(_part(source) | about | _shown(source["text"] if in_full else sentence) | {"truncated": not in_full})
+        parts.append(
+            _part(source)
+            | about
+            | _shown(source["text"] if in_full else sentence["text"] if sentence else "")
+            | {"truncated": not in_full}
+        )
     return parts
 
 
