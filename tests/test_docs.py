@@ -239,9 +239,9 @@ def test_the_routes_of_the_page_are_those_of_the_server(tmp_path: Path) -> None:
 
     with Session.open(cache=Cache(tmp_path)) as session:
         app = create_app(Desk(session, Library(session)))
-    paths = {getattr(route, "path", "") for route in app.routes}
+    paths = {getattr(route, "path", "").replace("{name:path}", "NAME") for route in app.routes}
     asked = {path for path in paths if path.startswith("/v1/") and "{" not in path} | {"/healthz"}
-    assert first_column(section("http.md", "HTTP"), r"(/[\w/]+)") == asked
+    assert first_column(section("http.md", "HTTP"), r"(/[\w/]+)") == asked - {"/v1/models/NAME"}  # of OpenAI's form
 
 
 def test_the_events_of_the_page_are_those_of_the_server() -> None:

@@ -176,6 +176,7 @@ def row_line(row: Row, columns: Iterable[str] = COLUMNS) -> str:
         **row,
         **{name: row[name] and round(row[name], 2) for name in ("confidence", "support", "agreement")},
         "low_confidence": _said(row["low_confidence"]),
+        "uncited": _said(row["uncited"]),
         "value": _said(row.get("value")),
         "missing_terms": " ".join(row["missing_terms"]),
         "sources": "; ".join(map(_place, row["sources"])),

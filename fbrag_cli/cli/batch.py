@@ -75,11 +75,11 @@ def batch(console: Console, command: BatchCommand) -> int:
     With --engine ray, rows arrive document by document, as each is done. All nodes need fbrag and Ray, and the documents at the
     same paths; each downloads missing models. A worker gets a GPU if there is one, else --threads cores.
 
-    Columns of CSV: id, document, question, name and value (if questions have types), status (answered, not_found, error), answer,
-    location and quote of the sentence that shows it, unsupported_answer, confidence (0 to 1), low_confidence, uncited,
-    missing_terms, sources ("book.txt:3-9; report.pdf p. 12"), answers (gold ones, JSON), support, agreement, seconds, error. answers.csv is
-    made when the run ends or stops, from the rows in answers.jsonl next to it, which the next run resumes. Changes to the CSV are
-    overwritten.
+    Columns of CSV: id, document, question, name and value (if questions have types), status (answered, not_found, error),
+    answer, location and quote of the sentence that shows it, unsupported_answer, confidence (0 to 1), low_confidence, uncited,
+    missing_terms, sources ("book.txt:3-9; report.pdf p. 12"), answers (gold ones, JSON), support, agreement, seconds, error.
+    answers.csv is made when the run ends or stops, from the rows in answers.jsonl next to it, which the next run resumes.
+    Changes to the CSV are overwritten.
     """
     limit = limit_time(command.run.time_limit, console.cancellation)
     options, at_once = command.batch, command.batch.at_once
