@@ -67,7 +67,7 @@ def test_the_answer_is_read_out_of_its_message_again() -> None:
     for each in (trace, unsure):
         told = message(each)
         assert "*Not in the sources: " in told
-        assert ("*Low confidence*" in told) is each.verdict.low_confidence
+        assert ("*Low confidence*" in told) is answer_of(each).low_confidence
         assert told.startswith("Tobias")
         assert answer_in(told) == trace.answer
         assert answer_in(told + "\n") == trace.answer

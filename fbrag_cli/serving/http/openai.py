@@ -224,7 +224,7 @@ class _Reply:
 
 def _verdict(trace: Trace) -> dict[str, Any]:
     """Return what OpenAI's form has no key for: whether there is an answer, and how sure it is."""
-    return {"status": trace.status, **certainty(trace)}
+    return {"status": trace.status, **certainty(trace, answer_of(trace))}
 
 
 def _finish(trace: Trace) -> str:
