@@ -21,11 +21,12 @@ from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
 from fbrag_cli.cli.completion import usable_models
 from fbrag_cli.cli.console import Console
-from fbrag_cli.cli.keys import warn_of_unknown, warn_of_variables
+from fbrag_cli.cli.keys import named_folders, warn_of_unknown, warn_of_variables
 from fbrag_cli.cli.option import Option, effective, option, options_of
 from fbrag_cli.cli.options import (
     ARGUMENTS,
     CANCELLATION,
+    DOCUMENTS,
     GlobalOptions,
     Layer,
     Options,
@@ -239,6 +240,7 @@ class Command(_Helping, TyperCommand):
         general = options_of(GlobalOptions)
         if any(each.variables for name, each in self.settings.items() if name not in general):
             warn_of_variables(console)
+        layers = (*layers[:-1], flags | self._documents(flags, console))
         return self.function(console, *(made(group, layers) for group in self.groups))
 
     def in_json(self, ctx: Any) -> bool:
@@ -268,6 +270,18 @@ class Command(_Helping, TyperCommand):
         if command in READERS:
             warn_of_unknown(file, config, GlobalOptions(config.values, *layers).console())
         return config.values
+
+    def _documents(self, flags: Layer, console: Console) -> dict[str, Any]:
+        """Return the documents on the command line with the folders that a name such as @papers means."""
+        from fbrag_cli.storage.config_file import expanded
+
+        found: dict[str, Any] = {}
+        for name, setting in self.settings.items():
+            given = flags.get(name) or [] if setting.metavar in DOCUMENTS else []
+            n = len(given) - (setting.metavar == "DOC... QUESTION")
+            if any(each.startswith("@") for each in given[:n]):
+                found[name] = expanded(given[:n], named_folders(console)) + given[n:]
+        return found
 
     # -- --set ---------------------------------------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from typing import Any, NoReturn
@@ -56,6 +57,14 @@ def model_names() -> list[str]:
     catalog = load_catalog()
     names = (model.name for model in installed(models_dir(), catalog))
     return list(dict.fromkeys([*catalog.models, *filter(_SAFE.fullmatch, names)]))
+
+
+def folder_names(incomplete: str) -> list[str]:
+    """Return the names of folders that may follow "@". Other documents are files, which the shell offers."""
+    from fbrag_cli.storage.config_file import load, locate
+
+    names = load(locate(None, os.environ), {}).folders if incomplete.startswith("@") else ()
+    return [f"@{each}" for each in names if _SAFE.fullmatch(each) and f"@{each}".startswith(incomplete)]
 
 
 def usable_models() -> list[str]:

@@ -72,7 +72,17 @@ def show(console: Console, options: ShowOptions) -> None:
     if options.json:
         place = str(file.path) if file else None
         values = {name: {"value": each.value, "origin": origins[name]} for name, each in effective_values.items()}
-        print(dumps({"schema": "fbrag.config/1", "path": place, "values": values, "unknown": content.unknown}))
+        print(
+            dumps(
+                {
+                    "schema": "fbrag.config/1",
+                    "path": place,
+                    "values": values,
+                    "folders": content.folders,
+                    "unknown": content.unknown,
+                }
+            )
+        )
         return
     lines = [
         f"# {name} = (default)" if each.value is None else f"{name} = {toml(each.value)}"
@@ -81,6 +91,8 @@ def show(console: Console, options: ShowOptions) -> None:
     width = max(map(len, lines))
     for line, origin in zip(lines, origins.values(), strict=True):
         print(printable(f"{line:<{width}}  # {origin}" if options.origin else line))
+    if content.folders:
+        print("", "[folders]", *(printable(f"{toml(name)} = {toml(paths)}") for name, paths in content.folders.items()), sep="\n")
 
 
 @config.command(KeyArgument)

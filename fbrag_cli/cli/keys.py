@@ -98,6 +98,13 @@ def value_of(setting: Option, config: Config, environ: Mapping[str, str]) -> Eff
     return value
 
 
+def named_folders(console: Console) -> Mapping[str, list[str]]:
+    """Return the paths that each name such as @papers means. Raises FbragError `config` for a file that cannot be read."""
+    from fbrag_cli.storage.config_file import load, locate
+
+    return load(locate(console.config, os.environ), {}).folders
+
+
 def configured(console: Console, *names: str) -> list[Any]:
     """Return the values that count without flags, of settings that no method has."""
     from fbrag_cli.storage.config_file import load, locate

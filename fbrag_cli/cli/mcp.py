@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from fbrag_cli.cli.command import command
 from fbrag_cli.cli.console import Console
+from fbrag_cli.cli.keys import named_folders
 from fbrag_cli.cli.option import option
 from fbrag_cli.cli.options import Options
 from fbrag_cli.errors import ExitCode, FbragError
@@ -46,7 +47,7 @@ def mcp(console: Console, options: McpOptions, models: ModelSettings, cache: Cac
     if not options.allow and Path.cwd() in (home := Path(os.path.expanduser("~")).resolve(), *home.parents):
         what = f"fbrag mcp would read the working folder, which is all of {one_line(str(Path.cwd()))}"
         raise FbragError("usage", what, "name the folders that may be read: --allow FOLDER")
-    door = Door.to(options.allow or ["."])
+    door = Door.to(options.allow or ["."], named_folders(console))
 
     @contextmanager
     def opened() -> Iterator[Desk]:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_type_hints
 
 from fbrag_cli.cancellation import Cancellation
+from fbrag_cli.cli.completion import folder_names
 from fbrag_cli.cli.console import ColorMode, Console
 from fbrag_cli.cli.option import option, options_of
 from fbrag_cli.errors import FbragError
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
 CANCELLATION = "fbrag.cancellation"
 
 _PATHS = ("FILE", "FOLDER", "DIR", "PATH")  # what the help calls the value of a setting that names a file or a folder
+
+#: What the help calls documents, which may be named as @NAME.
+DOCUMENTS = ("DOC...", "DOC... QUESTION", "DIR")
 
 #: The values of settings by name, from one place: the configuration file, the environment, or the command line.
 Layer = Mapping[str, Any]
@@ -87,7 +91,7 @@ def leaves(group: type[Any]) -> Iterator[type[Any]]:
 
 def arguments(help: str, metavar: str, *, required: bool = False) -> Any:
     """A field that is all arguments of the command line."""
-    return option((), help, group=ARGUMENTS, metavar=metavar, once=True, required=required)
+    return option((), help, group=ARGUMENTS, metavar=metavar, once=True, required=required, autocompletion=folder_names)
 
 
 def output_file(help: str = "write to FILE instead of stdout (all or nothing)", **about: Any) -> Any:
@@ -156,7 +160,7 @@ class PasswordOptions(Options):
 
 class DocumentOptions(PasswordOptions):
     arguments: list[str] = arguments(
-        "files or folders to search ('-' for stdin), then the question", "DOC... QUESTION", required=True
+        "files, folders or @NAMES of folders to search ('-' for stdin), then the question", "DOC... QUESTION", required=True
     )
 
 

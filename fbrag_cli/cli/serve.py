@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 from fbrag_cli.cli.command import command
 from fbrag_cli.cli.console import Console
+from fbrag_cli.cli.keys import named_folders
 from fbrag_cli.cli.option import option
 from fbrag_cli.cli.options import PORT, ListenOptions, Options, PasswordOptions
 from fbrag_cli.cli.session import open_session
@@ -101,7 +102,7 @@ def run_server(name: str, console: Console, options: ListenOptions, settings: Se
     from fbrag_cli.serving.process.access import Access
     from fbrag_cli.serving.process.running import Running, announced, listening, token_in, user_token
 
-    idle, door, code = options.idle_seconds, Door.to(options.allow), ExitCode.DONE
+    idle, door, code = options.idle_seconds, Door.to(options.allow, named_folders(console)), ExitCode.DONE
     with ExitStack() as stack:
         password = read_password(settings.password.password_file, console)
         private = password is not None

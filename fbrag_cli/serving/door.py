@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cached_property
 from itertools import islice
@@ -12,6 +12,7 @@ from pathlib import Path
 
 from fbrag_cli.errors import FbragError
 from fbrag_cli.indexing.ignore import left_out
+from fbrag_cli.storage.config_file import expanded
 from fbrag_cli.storage.files import listed, on_disk
 from fbrag_cli.text.printable import one_line, plural
 
@@ -22,9 +23,11 @@ _MOST_NAMED = 5  # of them, in a hint
 
 @dataclass(frozen=True)
 class Door:
-    """Lets paths below `roots` through, which are absolute and without links."""
+    """Lets paths below `roots` through, which are absolute and without links. names: paths that a name such as @papers
+    means; they have to lie below the roots, too."""
 
     roots: tuple[Path, ...]
+    names: Mapping[str, list[str]] = field(default_factory=dict)
 
     @cached_property
     def _bases(self) -> list[str]:
@@ -32,12 +35,12 @@ class Door:
         return ["", *(str(each) for each in self.roots if each.is_dir())]
 
     @classmethod
-    def to(cls, folders: Sequence[str]) -> Door:
+    def to(cls, folders: Sequence[str], names: Mapping[str, list[str]] | None = None) -> Door:
         """Return the door to these folders. Raises FbragError `usage` for what is no folder."""
         for folder in folders:
             if not os.path.isdir(folder):
                 raise FbragError("usage", f"--allow {one_line(folder)}: there is no such folder", "name a folder that is there")
-        return cls(tuple(Path(each).resolve() for each in folders))
+        return cls(tuple(Path(each).resolve() for each in folders), names or {})
 
     def paths(self, named: Sequence[str]) -> list[str]:
         """Return the paths of files and folders. Those named by a relative path are relative if they lie in the working folder.
@@ -47,7 +50,7 @@ class Door:
         """
         if not 0 < len(named) <= MOST_PATHS:
             raise FbragError("usage", f"paths: {plural(len(named), 'path')}", f"name 1 to {MOST_PATHS:,} files or folders")
-        return [self.path(each) for each in named]
+        return [self.path(each) for each in expanded(named, self.names)]
 
     def path(self, named: str) -> str:
         """Return one path. A relative one counts from the working folder, or else from the root that has it.

@@ -76,7 +76,7 @@ class Library:
         self._session, self._settings, self._password = session, settings or DocumentSettings(), password
         self._served = _named([_entry(each) for each in documents])
         named = (Path(each).resolve() for each in documents)
-        self._door = Door((*(door.roots if door else ()), *named))
+        self._door = Door((*(door.roots if door else ()), *named), door.names if door else {})
         self._uploads: OrderedDict[str, LibraryEntry] = OrderedDict()  # the least recently used first
         self._lock = threading.Lock()  # of the uploads
         self._read: Pool[str, Collection] = Pool(most=_MOST_READ)
@@ -88,7 +88,7 @@ class Library:
 
     def find(self, names: Sequence[str] = (), *, markup: bool = False) -> tuple[LibraryEntry, ...]:
         """Return the entries of ids, of names as shown, or of paths that the door lets through; all that is served without any.
-        A file of a folder is named as `files` names it, too.
+        A file of a folder is named as `files` names it, too, and a named folder as @NAME.
 
         markup: as of `LibraryEntry`; if it is not asked for, the settings of the server decide. Raises FbragError
         `doc_not_found` for another name, as `Door.path` for another path, and `usage` for more than 1,000, or for none if
@@ -98,7 +98,8 @@ class Library:
             raise FbragError("usage", "documents: none is named, and none is served", "name a document")
         if len(names) > MOST_PATHS:
             raise FbragError("usage", f"documents: {plural(len(names), 'name')}", f"name {MOST_PATHS:,} at most")
-        documents = [self._find(each) for each in names] or [*self._served.values()]
+        known = {f"@{name}": paths for name, paths in self._door.names.items()}
+        documents = [self._find(path) for each in names for path in known.get(each, [each])] or [*self._served.values()]
         markup = markup or self._settings.markup
         return tuple({each.id: replace(each, markup=markup) for each in documents}.values())
 

@@ -1,11 +1,11 @@
-"""The configuration file: TOML, one line per setting. An edit changes nothing else in the file."""
+"""The configuration file: TOML, one line per setting, and a table of named folders. An edit changes nothing else in the file."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from fbrag_cli.errors import FbragError
 from fbrag_cli.settings import Setting, Value
 from fbrag_cli.storage.files import not_writable, on_disk, read_small, whole_file
 from fbrag_cli.storage.paths import config_path
+from fbrag_cli.text.printable import one_line
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,10 +26,12 @@ class ConfigFile:
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """The content of the file: values by setting, and the names of unknown settings."""
+    """The content of the file: values by setting, the names of unknown settings, and the paths that each name of the table
+    [folders] means."""
 
     values: Mapping[str, Value]
     unknown: tuple[str, ...] = ()
+    folders: Mapping[str, list[str]] = field(default_factory=dict)
 
 
 def locate(named: str | None, environ: Mapping[str, str]) -> ConfigFile | None:
@@ -44,12 +47,40 @@ def load(file: ConfigFile | None, keys: Mapping[str, Setting]) -> Config:
         return Config({})
     values: dict[str, Value] = {}
     unknown = []
-    for spelled, value in _parse(text, file.path).items():
+    table = _parse(text, file.path)
+    folders = _folders(table.pop("folders", {}), file.path)
+    for spelled, value in table.items():
         if not (key := keys.get(name := spelled.replace("-", "_"))):
             unknown.append(spelled)
         elif value not in key.ignored:
             values[name] = key.check(value, f"{file.path}: {spelled}", f"fbrag config unset {name}", code="config")
-    return Config(values, tuple(unknown))
+    return Config(values, tuple(unknown), folders)
+
+
+def _folders(table: Any, path: Path) -> dict[str, list[str]]:
+    """Return the paths by name. Relative ones count from the folder of the file. Raises FbragError `config`."""
+    near, folders = path.absolute().parent, dict[str, list[str]]()
+    for name, value in table.items() if isinstance(table, dict) else [("", table)]:
+        paths = value if isinstance(value, list) else [value]
+        if not name or not all(isinstance(each, str) and each for each in paths):
+            example = 'write a table: [folders], and below it papers = ["~/papers"]'
+            raise FbragError("config", f"{path}: folders has no name with paths: {one_line(str(value), 60)}", example)
+        folders[name] = [os.path.join(near, os.path.expanduser(each)) for each in paths]
+    return folders
+
+
+def expanded(paths: Iterable[str], folders: Mapping[str, list[str]]) -> list[str]:
+    """Return the paths, with the paths that a name such as "@papers" means instead of the name.
+
+    folders: paths by name. Raises FbragError `usage` for an unknown name.
+    """
+    found: list[str] = []
+    for path in paths:
+        if path.startswith("@") and (name := path[1:]) not in folders:
+            known = f"one of {', '.join(f'@{each}' for each in folders)}" if folders else "name folders in the configuration file"
+            raise FbragError("usage", f"unknown folder name {path}", f"{known}; a file of that name is ./{path}")
+        found += folders[name] if path.startswith("@") else [path]
+    return found
 
 
 def set_value(file: ConfigFile, name: str, value: Value) -> None:

@@ -72,3 +72,13 @@ def test_a_hint_names_no_hidden_file(papers: Path) -> None:
         Door.to(["."]).path(".envv")
     assert missing.value.hint
     assert not any(each.startswith(".") for each in missing.value.hint.removeprefix("there are ").split(", "))
+
+
+def test_a_named_folder_is_read_only_if_it_is_allowed(papers: Path, tmp_path: Path) -> None:
+    names = {"logs": [str(papers / "logs")], "all": [str(tmp_path)], "both": [str(papers / "lamp.txt"), str(papers / "logs")]}
+    door = Door.to(["."], names)
+    assert door.paths(["@logs", "lamp.txt"]) == [str(papers / "logs"), "lamp.txt"]
+    assert door.paths(["@both"]) == names["both"]
+    for name, fault in (("@all", "not in a folder that may be read"), ("@none", "unknown folder name @none")):
+        with pytest.raises(FbragError, match=fault):
+            door.paths([name])
