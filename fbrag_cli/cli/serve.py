@@ -146,7 +146,7 @@ def _show(page: Access, console: Console) -> None:
     """Open the page in the browser, and print its address. Without a screen, say how another machine reaches it."""
     from fbrag_cli.cli.browser import has_screen, open_address
 
-    console.info(f"serving the page until Ctrl-C: {page.address}?token={page.token}")
+    console.info(f"serving the page until Ctrl-C: {page.page}")
     if has_screen():
         open_address(page.ticket())
     else:

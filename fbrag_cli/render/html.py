@@ -63,7 +63,8 @@ _SAID = 120  # characters of the summary of a sample
 _SHADES = 10
 _TITLE = 60  # characters of a section's title
 
-_STYLES = {"page": ("shared", "page"), "matrix": ("matrix",)}  # style sheets of each template, in their order
+_STYLES = {"matrix": ("matrix",)}  # style sheets of a template, in their order
+_SAVED = ("shared", "page")  # of others
 
 #: What `Findings.of` says of a chunk, if nothing was asked.
 _NOT_ASKED = {"shade": 0, "score": None, "sources": (), "read": "", "retrieved": False, "next_selected": None}
@@ -95,6 +96,18 @@ def page(trace: Trace) -> str:
         warnings=warnings(trace),
         **cost(trace),
     )
+
+
+def conversation(turns: Sequence[tuple[str, Trace]]) -> str:
+    """Return the questions of a conversation with their answers and sources as one page. turns: each question as it was typed,
+    and its trace."""
+    views = []
+    for number, (typed, trace) in enumerate(turns, 1):
+        shown = named_shortly(trace)
+        answer = answer_of(shown)
+        sources = [view | {"chunk": None} for view in source_views(shown, answer)]
+        views.append({"typed": typed, "question": trace.question, "answer": answer, "sources": sources, "prefix": f"t{number}-"})
+    return template("conversation").render(title=one_line(turns[0][0], 80), turns=views, versions=versions())
 
 
 def _positions_shown(trace: Trace) -> list[int]:
@@ -145,7 +158,7 @@ def cost(trace: Trace) -> dict[str, Any]:
 @cache
 def template(name: str) -> Template:
     """Return the template `name`.html.jinja with its style. What it prints is text: printable, and escaped."""
-    style = styles(*_STYLES[name])
+    style = styles(*_STYLES.get(name, _SAVED))
     # The style is the only thing that the page may use; the hash keeps out any other that a document might bring.
     digest = b64encode(sha256(style.encode()).digest()).decode()
     return environment().get_template(f"{name}.html.jinja", globals={"style": Markup(style), "style_hash": digest})

@@ -232,6 +232,7 @@ const reader = {
     const made = find("section", HTMLElement, copyOf("document"));
     made.id = `d${owner + 1}`;
     nameIn(made, name);
+    find("h2", HTMLElement, made).ariaLabel = name;
     find(".scores", HTMLElement, made).textContent = counted(n_words, "word");
     this.feed.append(made);
     return made;
@@ -278,7 +279,7 @@ const reader = {
     const links = shown.map(([i, at]) => {
       const isNumbered = numbered.includes(at);
       const link = Object.assign(document.createElement("a"), { href: `#c${at + 1}`, textContent: isNumbered ? `${i + 1}` : "" });
-      link.ariaLabel = link.title = isNumbered ? `Source ${i + 1}` : "A passage that was read";
+      link.ariaLabel = link.title = isNumbered ? `Source ${i + 1}` : `Passage ${i + 1} that was read`;
       link.style.setProperty("--at", `${(100 * (at - first + 0.5)) / (end - first)}%`);
       return link;
     });
@@ -641,6 +642,7 @@ class Turn {
     find(".save", HTMLAnchorElement, this.element).href = `/page/save/${this.job}`;
     this.$(".further").hidden = !done.has_more;
     this.$(".thorough").hidden = this.how.preset === "thorough";
+    turns.offer();
     costs(done.seconds);
     if (turns.current === this) this.reveal(done).catch(unlessGone);
     announce((this.$(".answer").textContent ?? "").replace(/\s+/g, " ").trim());
@@ -707,6 +709,13 @@ const turns = {
     }
     if (turn) await reader.open(turn.documents).catch(wrong);
     if (this.current === turn) reader.mark(turn?.found ?? NOTHING);
+  },
+
+  /** Offer to save all answers as one page, once there are several. */
+  offer() {
+    const jobs = this.all.filter(({ done }) => done).map(({ job }) => `job=${job}`);
+    $("whole").hidden = jobs.length < 2;
+    find("#whole", HTMLAnchorElement).href = `/page/conversation?${jobs.join("&")}`;
   },
 
   /** Keep what a reload needs: the server has the answers. */

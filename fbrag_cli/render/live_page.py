@@ -97,7 +97,7 @@ def chunks(corpus: Corpus, positions: Sequence[int], findings: Findings | None =
     """Return chunks at neighboring positions in one document as elements. prefix: of the ids of the sources."""
     document = corpus.documents[int(corpus.spans[positions[0], 0])]
     layout, views = layout_of(document).kind, chunk_views(corpus, positions, findings, before=positions[0] - 1)
-    return "".join(macro("page_parts", "chunk", view, document.language, prefix, layout) for view in views)
+    return "".join(macro("page_parts", "chunk", view, document.language, prefix, layout, stops=False) for view in views)
 
 
 # -- one answer, in the order in which its parts come about: `prefix` precedes the ids of its sources and samples ------

@@ -236,9 +236,10 @@ class Desk:
                 timer.cancel()
         with self._lock:
             del self._running[job]
-        job.end(trace, error)
-        for session in (self.session, self._uncached):
+            is_last = not self._running
+        for session in (self.session, self._uncached) if is_last else ():  # other questions use the replies
             session.forget()
+        job.end(trace, error)
 
     def _answered(self, job: Job) -> Trace:
         is_private = self.library.is_private(job.entries)

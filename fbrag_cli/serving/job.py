@@ -153,10 +153,12 @@ class Job:
 
     def end(self, trace: Trace | None, error: BaseException | None) -> None:
         """Note what became of it, once."""
-        if not self.done:
+        with self._lock:
+            if self.done:
+                return
             self._trace, self._error = trace, error
             self.ended = monotonic()
-            self._pass_on(END)
+        self._pass_on(END)
 
     def _pass_on(self, event: Event) -> None:
         with self._lock:

@@ -64,7 +64,8 @@ def shelf(chromium: Chrome, served: Served) -> None:
 
 def with_a_drop(chromium: Chrome, served: Served) -> None:
     dropped(chromium, "letter.txt", "\n".join(INQUIRY.read_text("utf-8").splitlines()[40:90]))
-    until(chromium, "document.querySelector('.document h2').textContent === 'letter.txt'")
+    until(chromium, "document.querySelectorAll('.document').length === 2")
+    measured(chromium, "document.getElementById('shelf').open = true")
 
 
 def source(chromium: Chrome, served: Served) -> None:

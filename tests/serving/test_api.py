@@ -449,6 +449,17 @@ def test_answers_to_programs_push_no_answer_off_the_page(tiny: Path, folder: Pat
         assert b"event: done" in server.send("GET", f"/page/events/{job}").read()
 
 
+def test_replies_are_kept_while_other_questions_run(tiny: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with live(pair(tiny), [str(folder / "lamp.txt")], parallel=2) as server:
+        running: list[int] = []
+        monkeypatch.setattr(server.desk.session, "forget", lambda: running.append(server.desk.n_running))
+        questions = [f"Who made lamp {n}?" for n in range(4)]
+        jobs = [server.post("/page/ask", {"question": each, "settings": {"max_tokens": 4}})[1]["job"] for each in questions]
+        for job in jobs:
+            assert b"event: done" in server.send("GET", f"/page/events/{job}").read()
+    assert set(running) == {0}
+
+
 def test_a_document_that_changes_is_read_again(tiny: Path, tmp_path: Path) -> None:
     path = tmp_path / "bell.txt"
     path.write_text("The bell weighs nine tons.")

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -15,6 +16,11 @@ from tests.conftest import INQUIRY
 from tests.serving.running import Environment, Served, fbrag, serving, until, user_of
 
 pytest.importorskip("uvicorn")
+
+import anyio
+from starlette.responses import Response
+
+from fbrag_cli.serving.process.access import Access
 
 TOKEN = "a-token-of-some-length-0123456789"
 
@@ -231,7 +237,7 @@ def test_the_page_opens_once_by_the_address_that_the_browser_is_given(page: Serv
     assert (response.status, response.getheader("Location")) == (303, "/")
     cookie = response.getheader("Set-Cookie")
     assert cookie.startswith(f"fbrag-{page.port}=")
-    assert {"Path=/", "HttpOnly", "SameSite=strict"} <= {*cookie.split("; ")}
+    assert {"Path=/", "HttpOnly", "SameSite=strict", "Max-Age=604800"} <= {*cookie.split("; ")}
     value = cookie.partition(";")[0]
     assert page.request("GET", "/", headers={"Cookie": f"a=b; {value}"})[0].status == 200
     assert page.request("GET", "/v1/documents", headers={"Cookie": value})[0].status == 200
@@ -240,6 +246,47 @@ def test_the_page_opens_once_by_the_address_that_the_browser_is_given(page: Serv
     assert page.request("GET", "/", headers={"Cookie": value.partition("=")[0] + "="})[0].status == 401
     assert page.request("GET", path)[0].status == 401  # others may have seen it, as in the list of processes
     assert value.partition("=")[2] not in address
+
+
+def test_the_cookie_ends_and_its_end_cannot_be_moved(page: Served) -> None:
+    path = f"/?token={page.token}"
+    name, _, value = page.request("GET", path)[0].getheader("Set-Cookie").partition(";")[0].partition("=")
+    end, _, proof = value.partition("-")
+    assert 6.9 * 86400 < int(end) - time.time() < 7.1 * 86400
+    others = (f"{int(end) + 9}-{proof}", f"{int(time.time()) - 9}-{proof}", f"-{proof}", proof, end, "x-y", "9" * 5000 + "-x")
+    for other in others:
+        assert page.request("GET", "/", headers={"Cookie": f"{name}={other}"})[0].status == 401, other[:40]
+
+
+def asked(access: Access, address: str, cookie: str = "") -> tuple[int, str]:
+    """Return the status of a request, and the cookie that it brings."""
+    target = urlsplit(address)
+    headers = [(b"host", target.netloc.encode()), (b"cookie", cookie.encode())]
+    scope = {"type": "http", "method": "GET", "path": target.path, "query_string": target.query.encode(), "headers": headers}
+    sent: list[Any] = []
+
+    async def receive() -> Any:
+        return {"type": "http.request"}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    anyio.run(access.guard(Response(), lambda line: None), scope, receive, send)
+    brought = dict(sent[0]["headers"]).get(b"set-cookie", b"").decode()
+    return sent[0]["status"], brought.partition(";")[0]
+
+
+def test_a_printed_address_opens_as_long_as_its_process_runs_and_the_cookie_a_week(monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = (Access(host="127.0.0.1", port=8377, token=TOKEN) for _ in range(2))
+    assert TOKEN not in first.page
+    assert [asked(each, first.page)[0] for each in (first, first, second)] == [303, 303, 401]
+    ticket = first.ticket()
+    assert [asked(first, ticket)[0] for _ in range(2)] == [303, 401]
+    cookie = asked(first, first.page)[1]
+    assert asked(second, second.address, cookie)[0] == 200, "an open page outlives the process"
+    now = time.time()
+    monkeypatch.setattr("fbrag_cli.serving.process.access.time", lambda: now + 8 * 86400)
+    assert asked(second, second.address, cookie)[0] == 401
 
 
 def test_a_person_without_a_token_gets_a_page_that_says_what_to_do(page: Served) -> None:

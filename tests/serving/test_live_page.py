@@ -289,10 +289,29 @@ def test_an_answer_is_copied_with_its_sources_and_saved_as_a_page(chromium: Chro
     copied = chromium.execute_cdp_cmd("Runtime.evaluate", reading)["result"]["value"]
     assert copied.startswith("Tobias [1]\n")
     assert SEALED.strip() in copied
+    assert measured(chromium, "document.getElementById('whole').hidden")
     fetching = {"expression": "fetch(document.querySelector('.save').href).then(got => got.text())", "awaitPromise": True}
     saved = chromium.execute_cdp_cmd("Runtime.evaluate", fetching)["result"]["value"]
     assert "<title>Who sealed the box of the chronometer? · fbrag</title>" in saved
     assert "<script" not in saved
+    answered(chromium, "Who took the box ashore?")
+    assert measured(chromium, "document.getElementById('whole').checkVisibility()")
+    fetching["expression"] = fetching["expression"].replace(".save", "#whole")
+    saved = chromium.execute_cdp_cmd("Runtime.evaluate", fetching)["result"]["value"]
+    assert re.findall("<h1[^>]*>(.*?)</h1>", saved) == [QUESTION, "Who took the box ashore?"]
+    assert "<script" not in saved
+    assert 'href="#c' not in saved
+
+
+def test_a_question_that_is_too_long_stays_in_its_box(chromium: Chrome, log: Served) -> None:
+    opened(chromium, log.address)
+    measured(chromium, "question.value = 'why '.repeat(2501)")
+    click(chromium, "#go")
+    assert text_of(chromium, "#hello") == "A question has up to 10,000 characters. This one has 10,003."
+    assert measured(chromium, "question.value.length === 10004 && !document.querySelector('.turn')")
+    measured(chromium, "question.value = 'Who?'")
+    click(chromium, "#go")
+    until(chromium, ANSWERED)
 
 
 def test_two_tabs_are_two_conversations(chromium: Chrome, log: Served) -> None:
@@ -639,6 +658,23 @@ def test_the_keyboard_alone_is_enough(chromium: Chrome, log: Served) -> None:
     measured(chromium, "document.querySelector('#hits a:last-child').focus()")
     press(chromium, Keys.ENTER)
     until(chromium, f"{focused}.matches('.k.on')")
+
+
+def test_the_document_is_one_stop_of_the_tab_key_and_numbers_are_large_enough(chromium: Chrome, log: Served) -> None:
+    from selenium.webdriver import Keys
+
+    opened(chromium, log.address)
+    answered(chromium)
+    until(chromium, IN_VIEW)
+    measured(chromium, "document.querySelector('#reader').focus()")
+    press(chromium, Keys.TAB)
+    assert not measured(chromium, "document.activeElement.closest('#reader')")
+    for selector in (".said a", "#hits a:not(:empty)"):
+        size = f"(r => Math.min(r.width, r.height))(document.querySelector({selector!r}).getBoundingClientRect())"
+        assert measured(chromium, size) >= 24, selector
+    assert measured(chromium, "document.querySelector('.said a').ariaLabel") == "Source 1"
+    labels = measured(chromium, "[...document.querySelectorAll('#hits a')].map(each => each.ariaLabel)")
+    assert len(labels) == len({*labels}) > 1
 
 
 def test_every_control_has_a_name_and_one_region_speaks(chromium: Chrome, log: Served) -> None:

@@ -188,6 +188,10 @@ def test_a_hostile_document_is_asked_and_is_text_everywhere(served: Live) -> Non
     assert found[-1][1]["chunks"]
     for _, html in found[-1][1]["chunks"]:
         assert_is_text(html)
+    whole = _Page(html_of(served, f"/page/conversation?job={job}&job={job}"))
+    assert not whole.tags & {"script", "img", "iframe", "link"}
+    assert whole.text.count("Made by fbrag") == 1
+    assert whole.text.count(SEALED.strip()) >= 2
     saved = _Page(html_of(served, f"/page/save/{job}"))
     assert not saved.tags & {"script", "img", "iframe", "link"}
     assert "<script>alert('name')" in saved.text
@@ -271,6 +275,8 @@ def test_what_is_not_there_is_said_in_a_line(served: Live) -> None:
     for path, status in {
         "/page/events/nobody": 404,
         "/page/save/nobody": 404,
+        "/page/conversation?job=nobody": 404,
+        "/page/conversation": 400,
         "/page/text?at=-1": 400,
         "/page/text?at=%3Cb%3E": 400,
         "/page/text?at=99999999999999999999": 400,

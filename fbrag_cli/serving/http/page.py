@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from fbrag_cli.serving.desk import Desk
     from fbrag_cli.serving.job import Job
     from fbrag_cli.serving.library import LibraryEntry
+    from fbrag_cli.trace import Trace
 
 _FIRST_CHUNKS, _CHUNKS = 30, 300  # of the first piece of a text, which is seen at once, and of each other one
 _APART = 0.5  # seconds between two lines about what is being read
@@ -59,6 +60,7 @@ def routes(desk: Desk) -> list[Route]:
         Route("/page/stop/{job}", page.stop, methods=["POST"]),
         Route("/page/events/{job}", page.events),
         Route("/page/save/{job}", page.save),
+        Route("/page/conversation", page.conversation),
     ]
 
 
@@ -170,19 +172,36 @@ class _Page:
         """Return an answer as the page of --html, to be saved."""
         from fbrag_cli.render.html import page
 
-        job = self._job(request.path_params["job"])
+        _, trace = self._done(request.path_params["job"])
+        return _file(trace.question, page(trace))
+
+    def conversation(self, request: Request) -> Response:
+        """Return several answers as one page, to be saved."""
+        from fbrag_cli.render.html import conversation
+
+        turns = [self._done(name) for name in request.query_params.getlist("job")]
+        if not turns:
+            raise HttpError(400, "no question is named", "name some: job=ID")
+        return _file(turns[0][0], conversation(turns))
+
+    def _done(self, name: str) -> tuple[str, Trace]:
+        """Return a question as it was typed, and its trace."""
+        job = self._job(name)
         if not job.done:
             raise HttpError(409, "the question still runs", "wait for its answer")
-        trace = job.trace()
-        name = _NO_LETTER.sub("-", trace.question.lower())[:_LONGEST_FILE].strip("-") or "answer"
-        headers = {"Content-Disposition": f'attachment; filename="{name}.html"'}
-        return HTMLResponse(page(trace), headers=headers)
+        return job.question, job.trace()
 
     def _job(self, name: str) -> Job:
         try:
             return self._desk.job(name)
         except FbragError as error:
             raise HttpError(404, error.message, error.hint) from None
+
+
+def _file(question: str, page: str) -> Response:
+    """Return a page to be saved under the words of a question."""
+    name = _NO_LETTER.sub("-", question.lower())[:_LONGEST_FILE].strip("-") or "answer"
+    return HTMLResponse(page, headers={"Content-Disposition": f'attachment; filename="{name}.html"'})
 
 
 def _within(text: str, entries: Sequence[LibraryEntry]) -> str:

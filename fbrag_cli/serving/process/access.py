@@ -11,11 +11,13 @@ import asyncio
 import hashlib
 import hmac
 import ipaddress
+import re
 import secrets
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from time import monotonic
+from functools import partial
+from time import monotonic, time
 from urllib.parse import urlsplit
 
 from starlette.requests import ClientDisconnect, Request
@@ -25,6 +27,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from fbrag_cli.serving.failure import HttpError, as_json, as_page
 from fbrag_cli.text.printable import one_line
 
+_COOKIE_SECONDS = 7 * 24 * 3600  # for which an open page may ask
 _OPEN_PATHS = ("/healthz",)  # which need no token
 _SHARED_PATHS = "/v1/"  # which pages of other sites may ask, if they are named
 
@@ -42,6 +45,9 @@ _HEADERS = (
 )
 _NAMES = {name for name, _ in _HEADERS}
 
+#: What a person does about a refusal, by its status.
+_PAGE_HINTS = {401: "open the whole address that fbrag ui prints when it starts", 403: "open the page that fbrag serves"}
+
 
 @dataclass(eq=False, kw_only=True)
 class Access:
@@ -53,6 +59,7 @@ class Access:
     token: str
     origins: frozenset[str] = frozenset()
     _tickets: set[str] = field(default_factory=set)  # tokens that open the page once
+    _own: str = field(default_factory=partial(secrets.token_urlsafe, 32))  # opens the page as long as this process runs
 
     @property
     def is_loopback(self) -> bool:
@@ -64,6 +71,11 @@ class Access:
         number = ipaddress.ip_address(self.host)
         host = {4: "127.0.0.1", 6: "::1"}[number.version] if number.is_unspecified else self.host
         return f"http://{f'[{host}]' if ':' in host else host}:{self.port}/"
+
+    @property
+    def page(self) -> str:
+        """The address that opens the page as long as this process runs: it may be printed, and no other server takes it."""
+        return f"{self.address}?token={self._own}"
 
     def ticket(self) -> str:
         """Return an address that opens the page once: the command line of a browser can be seen by other users."""
@@ -110,10 +122,10 @@ class Access:
         given = request.query_params.get("token", "")
         if (request.method, path) == ("GET", "/") and given:
             used = [each for each in self._tickets if _same(each, given)]
-            if used or _same(self.token, given):
+            if used or _same(self._own, given) or _same(self.token, given):
                 self._tickets.difference_update(used)
-                opened = RedirectResponse("/", 303)
-                opened.set_cookie(self._cookie, self._secret, httponly=True, samesite="strict")
+                opened, end = RedirectResponse("/", 303), int(time()) + _COOKIE_SECONDS
+                opened.set_cookie(self._cookie, self._secret(end), max_age=_COOKIE_SECONDS, httponly=True, samesite="strict")
                 return opened
         self._check_user(request)
         return None
@@ -149,28 +161,32 @@ class Access:
 
     def _check_user(self, request: Request) -> None:
         given = [each[7:].strip() for each in request.headers.getlist("authorization") if each[:7].lower() == "bearer "]
-        if any(_same(self.token, each) for each in given) or _same(self._secret, request.cookies.get(self._cookie, "")):
+        if any(_same(self.token, each) for each in given) or self._is_opened(request.cookies.get(self._cookie, "")):
             return
-        hint = (
-            "open the whole address that fbrag ui prints at its start; a program sends the token as Authorization: Bearer TOKEN"
-        )
-        raise HttpError(401, "the token is missing, or is another one", hint)
+        raise HttpError(401, "the token is missing, or is another one", "send it as Authorization: Bearer TOKEN")
 
     @property
     def _cookie(self) -> str:
         """Name of the cookie. Browsers send the cookies of a host to all its ports."""
         return f"fbrag-{self.port}"
 
-    @property
-    def _secret(self) -> str:
-        """Value of the cookie, from which nobody learns the token. It outlives the process, so that an open page does."""
-        return hmac.new(self.token.encode(), self._cookie.encode(), hashlib.sha256).hexdigest()
+    def _secret(self, end: int) -> str:
+        """Return the value of the cookie, from which nobody learns the token. It outlives the process, so that an open page does.
+
+        end: Unix time from which it is not valid.
+        """
+        return f"{end}-{hmac.new(self.token.encode(), f'{self._cookie}-{end}'.encode(), hashlib.sha256).hexdigest()}"
+
+    def _is_opened(self, cookie: str) -> bool:
+        end = cookie.partition("-")[0]
+        return bool(re.fullmatch("[0-9]{1,12}", end)) and time() < int(end) and _same(self._secret(int(end)), cookie)
 
 
 def _refusal(request: Request, error: HttpError) -> Response:
     headers = {"WWW-Authenticate": "Bearer"} if error.status == 401 else {}
     if "text/html" in request.headers.get("accept", ""):
-        return Response(as_page(error), error.status, headers, media_type="text/html")
+        shown = HttpError(error.status, error.message, _PAGE_HINTS.get(error.status, error.hint))
+        return Response(as_page(shown), error.status, headers, media_type="text/html")
     return as_json(error.as_json(), error.status, headers)
 
 

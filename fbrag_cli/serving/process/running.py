@@ -72,7 +72,7 @@ def running() -> list[Running]:
             alive.append(server)
         else:
             path.unlink(missing_ok=True)
-    return sorted(alive, key=lambda each: server.port)
+    return sorted(alive, key=lambda each: each.port)
 
 
 @contextmanager
