@@ -81,7 +81,7 @@ def _read_number(text: str, language: str) -> float | None:
     plain = re.sub(rf"[{re.escape(comma)}'’{_SPACES} ]", "", text).replace("−", "-").replace(point, ".")
     if len(plain) > _MOST_DIGITS:
         return None
-    return float(plain) if "." in plain else int(plain)
+    return int(value) if (value := float(plain)).is_integer() else value
 
 
 def _date(text: str, language: str) -> str | None:
