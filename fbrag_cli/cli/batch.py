@@ -62,7 +62,7 @@ def batch(console: Console, command: BatchCommand) -> int:
     Examples:
       fbrag batch contracts/ -Q questions.txt -o answers.jsonl
       fbrag batch contracts/ -Q questions.txt -o answers.csv --html answers.html
-      fbrag batch --pairs pairs.csv -o answers.csv --wide matrix.csv
+      fbrag batch contracts/ -Q questions.csv -o answers.csv --wide values.csv     (columns: question, name, type)
       fbrag batch minutes/ --merge -Q questions.txt | jq -r .answer
     \f
     Rerun the same command to resume an interrupted run. --html and --wide always contain all rows. Exit code 1: some rows failed.

@@ -94,7 +94,7 @@ class EvalOptions(Options):
     tables: bool = option(False, "print tables of all scores, by dataset", group="Output", once=True)
     baseline: str | None = option(
         None,
-        "compare with this configuration, or with the rows in FILE (default: the first one)",
+        "compare with this configuration, or with the rows in FILE (default: preset default, else the first)",
         group="Output",
         once=True,
         metavar="NAME|FILE",

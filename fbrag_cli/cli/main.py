@@ -45,7 +45,7 @@ COMMANDS: Mapping[str, str] = {
     "mcp": "Run an MCP server for AI agents, on stdin and stdout.",
     "skill": "Print a SKILL.md for AI agents.",
     "doctor": "Check the installation, the GPU and the models.",
-    "eval": "Evaluate methods and settings on a labeled dataset.",
+    "eval": "Evaluate methods and settings on questions with known answers.",
     "train": "Train the components that a method needs.",
     "models": "Download, choose, list, verify and delete models.",
     "config": "View and change settings.",

@@ -289,14 +289,14 @@ class BatchOptions(JobsOptions):
     documents: list[str] = arguments("files, or folders of which each file is a document", "DOC...")
     questions: str | None = option(
         None,
-        "questions: text (one per line), CSV, or JSON Lines; '-' for stdin",
+        "questions: text (one per line), CSV (question, name, type), or JSON; '-' for stdin",
         flags=("-Q", "--questions"),
         once=True,
         metavar="FILE",
     )
     pairs: str | None = option(
         None,
-        "pairs of document and question: CSV or JSON Lines (optional: id, answers)",
+        "pairs of document and question: CSV or JSON",
         once=True,
         metavar="FILE",
     )
@@ -315,7 +315,7 @@ class BatchOptions(JobsOptions):
     )
     wide: str | None = option(
         None,
-        "also write a CSV with one row per document and one column per question",
+        "also write a CSV with one row per document and the values or answers in columns",
         group="Output",
         once=True,
         metavar="FILE",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +62,7 @@ for _each in TRAININGS:
 def _train(console: Console, training: Training, given: Mapping[type[Any], Any]) -> None:
     """Run a training. given: the records of all option groups."""
     from fbrag_cli.training.rows import read_material
-    from fbrag_cli.training.stages import Work
+    from fbrag_cli.training.training import Work
 
     options, models, cache, run = (given[group] for group in (TrainingOptions, ModelSettings, CacheSettings, RunOptions))
     if models.threads:  # for torch; read when the first library with OpenMP loads, which may be a check of rows
@@ -90,4 +91,4 @@ def _train(console: Console, training: Training, given: Mapping[type[Any], Any])
             restart=options.restart,
             at_once=given[JobsOptions].at_once if training.is_parallel else 1,
         )
-        training.run(work)
+        import_module(TRAININGS[type(training)]).train(work, training)

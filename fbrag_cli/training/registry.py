@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from fbrag_cli.training.fit_rag.training import FitRagTraining
-from fbrag_cli.training.r2ag.training import R2agTraining
+from fbrag_cli.training.fit_rag.settings import FitRagTraining
+from fbrag_cli.training.r2ag.settings import R2agTraining
 from fbrag_cli.training.training import Training
 
-TRAININGS: list[type[Training]] = [
-    FitRagTraining,
-    R2agTraining,
-]
+#: Settings -> the module whose `train(work, settings)` trains. It is imported then: torch takes seconds.
+TRAININGS: dict[type[Training], str] = {
+    FitRagTraining: "fbrag_cli.training.fit_rag.stages",
+    R2agTraining: "fbrag_cli.training.r2ag.stages",
+}

@@ -9,7 +9,7 @@ import pytest
 
 from fbrag_cli.errors import FbragError
 from fbrag_cli.methods.parts import PartsFormat
-from fbrag_cli.training.stages import Folder
+from fbrag_cli.training.training import Folder
 
 KIND, FILE = PartsFormat("Somebody", "fbrag.parts/1", "parts.json", "parts.safetensors"), "scorer.gguf"
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.generator import CallOptions, Generator, Sampling
 from fbrag_cli.methods.prompts import answer_messages, question_messages
 from fbrag_cli.progress import Listener
@@ -64,6 +65,18 @@ def split_questions(questions: Sequence[GoldQuestion], limit: int | None) -> tup
             first += of_set[:n]
             second += of_set[n : 2 * n]
     return first, second
+
+
+def check_questions(stage: str, questions: Iterable[GoldQuestion], others: Iterable[GoldQuestion]) -> None:
+    """Raise FbragError `usage`, before the run, if the scorer or the detector (if it is to be made) has no questions for training
+    or none for checking."""
+    has_pairs = {each.dev for each in questions if each.group and (each.is_telling or (each.gold and not each.verbatim))}
+    has_replies = {each.dev for each in others if each.group and each.is_telling}
+    for name, having in (("scorer", has_pairs), ("detector", has_replies)):
+        if stage in ("all", name) and having != {True, False}:
+            lacking = " and none ".join(["for training"] * (False not in having) + ["for checking"] * (True not in having))
+            what = f"not enough questions with passages and usable answers for the {name}: none {lacking}"
+            raise FbragError("usage", what, "add rows, or run single stages: --stage labels, --stage scorer")
 
 
 def trials_of(pool: Pool, questions: Iterable[GoldQuestion], others: Iterable[GoldQuestion]) -> Iterator[Trial]:

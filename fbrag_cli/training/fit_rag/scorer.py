@@ -40,7 +40,7 @@ from fbrag_cli.training.fit_rag.pairs import (
     split,
 )
 from fbrag_cli.training.networks import Checkpoint, Tensor, device, has_bfloat16, quiet
-from fbrag_cli.training.stages import writing
+from fbrag_cli.training.training import writing
 
 FILE, CHECKPOINT = "scorer.gguf", "scorer.checkpoint.safetensors"
 _FORMAT = "fbrag.fit-rag-checkpoint/1"

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -29,11 +29,9 @@ from fbrag_cli.training.fit_rag import combinations as combining
 from fbrag_cli.training.fit_rag import detector as fit_rag_detector
 from fbrag_cli.training.fit_rag import labels as labelling
 from fbrag_cli.training.fit_rag import recognizer as fit_rag_recognizer
+from fbrag_cli.training.fit_rag.settings import FitRagTraining
 from fbrag_cli.training.rows import GoldQuestion, Pool
-from fbrag_cli.training.stages import Folder, Work, languages_of
-
-if TYPE_CHECKING:
-    from fbrag_cli.training.fit_rag.training import FitRagTraining
+from fbrag_cli.training.training import Folder, Work, languages_of
 
 LABELS, COMBINATIONS = "labels.jsonl", "combinations.jsonl"
 
@@ -238,18 +236,6 @@ def make_recognizer(work: FitRagWork) -> None:
     work.note(f"recognizer: {report['known']:,} of {report['questions']:,} questions are known; {does}")
 
 
-def check_questions(stage: str, questions: Iterable[GoldQuestion], others: Iterable[GoldQuestion]) -> None:
-    """Raise FbragError `usage`, before the run, if the scorer or the detector (if it is to be made) has no questions for training
-    or none for checking."""
-    has_pairs = {each.dev for each in questions if each.group and (each.is_telling or (each.gold and not each.verbatim))}
-    has_replies = {each.dev for each in others if each.group and each.is_telling}
-    for name, having in (("scorer", has_pairs), ("detector", has_replies)):
-        if stage in ("all", name) and having != {True, False}:
-            lacking = " and none ".join(["for training"] * (False not in having) + ["for checking"] * (True not in having))
-            what = f"not enough questions with passages and usable answers for the {name}: none {lacking}"
-            raise FbragError("usage", what, "add rows, or run single stages: --stage labels, --stage scorer")
-
-
 #: The stages in order, by name.
 STAGES: Mapping[str, Callable[[FitRagWork], None]] = {
     "labels": make_labels,
@@ -257,3 +243,11 @@ STAGES: Mapping[str, Callable[[FitRagWork], None]] = {
     "detector": make_detector,
     "recognizer": make_recognizer,
 }
+
+
+def train(work: Work, settings: FitRagTraining) -> None:
+    """Run the stages that the settings name. Each resumes an earlier run."""
+    own = FitRagWork(**vars(work), settings=settings)
+    for name, make in STAGES.items():
+        if settings.stage in ("all", name):
+            make(own)

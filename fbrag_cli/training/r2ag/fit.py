@@ -24,7 +24,7 @@ from fbrag_cli.training.r2ag.frozen_model import Example, FrozenModel, NoModel
 from fbrag_cli.training.r2ag.lists import PassageList, spread
 
 if TYPE_CHECKING:
-    from fbrag_cli.training.r2ag.training import R2agTraining
+    from fbrag_cli.training.r2ag.settings import R2agTraining
 
 
 Array = NDArray[np.float32]

@@ -26,12 +26,12 @@ from fbrag_cli.text.printable import plural
 from fbrag_cli.training.r2ag.fit import CHECKPOINT, R2agFit, Standing, TokenizedList
 from fbrag_cli.training.r2ag.frozen_model import ALPHA, RANK, Example, FrozenModel, NoModel
 from fbrag_cli.training.r2ag.lists import PassageList, list_of, shuffled
+from fbrag_cli.training.r2ag.settings import R2agTraining
 from fbrag_cli.training.rows import GoldQuestion, Pool
-from fbrag_cli.training.stages import Folder, Work, languages_of, writing
+from fbrag_cli.training.training import Folder, Work, languages_of, writing
 
 if TYPE_CHECKING:
     from fbrag_cli.generation.llama.generator import LlamaGenerator
-    from fbrag_cli.training.r2ag.training import R2agTraining
 
 Fields = dict[str, Any]  # of a record
 
@@ -61,12 +61,13 @@ class _Read:
     deviation: float = 1.0
 
 
-def train_r2ag(work: R2agWork) -> None:
+def train(work: Work, settings: R2agTraining) -> None:
     """Train the components, and write FOLDER.
 
     Raises FbragError `usage` if lists for training or for checking are missing, or the model takes no input embeddings; `output`
     if the folder cannot be written.
     """
+    work = R2agWork(**vars(work), settings=settings)
     lists, retriever = _lists(work)
     read = _unread(lists) if work.settings.relevance else _read(work, lists)
     folder, checkpoint = Folder(work.path, R2AG), work.path / CHECKPOINT

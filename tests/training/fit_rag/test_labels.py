@@ -12,8 +12,7 @@ from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.generator import CallOptions, Generation, Generations, Message, ModelInfo, Sampling
 from fbrag_cli.progress import Listener
 from fbrag_cli.training.fit_rag import labels as labelling
-from fbrag_cli.training.fit_rag.labels import split_questions
-from fbrag_cli.training.fit_rag.stages import check_questions
+from fbrag_cli.training.fit_rag.labels import check_questions, split_questions
 from fbrag_cli.training.rows import GoldQuestion, Material, Passage, Pool, read_material
 from tests.conftest import Run
 from tests.generation.tiny_gguf import Tiny

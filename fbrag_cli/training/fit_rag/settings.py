@@ -10,7 +10,6 @@ from fbrag_cli.training.training import Training
 
 if TYPE_CHECKING:
     from fbrag_cli.training.rows import Material
-    from fbrag_cli.training.stages import Work
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,15 +45,6 @@ class FitRagTraining(Training):
             Training.check(self)
 
     def check_rows(self, material: Material) -> None:
-        from fbrag_cli.training.fit_rag.labels import split_questions
-        from fbrag_cli.training.fit_rag.stages import check_questions
+        from fbrag_cli.training.fit_rag.labels import check_questions, split_questions
 
         check_questions(self.stage, *split_questions(material.questions, self.limit))
-
-    def run(self, work: Work) -> None:
-        from fbrag_cli.training.fit_rag.stages import STAGES, FitRagWork
-
-        own = FitRagWork(**vars(work), settings=self)
-        for name, make in STAGES.items():
-            if self.stage in ("all", name):
-                make(own)

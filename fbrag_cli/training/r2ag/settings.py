@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from fbrag_cli.errors import FbragError
 from fbrag_cli.settings import knob
 from fbrag_cli.training.training import Training
-
-if TYPE_CHECKING:
-    from fbrag_cli.training.stages import Work
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,8 +69,3 @@ class R2agTraining(Training):
                 "usage", "--relevance trains neither rows nor LoRA", "drop --relevance, or --lora and --control soft"
             )
         Training.check(self)
-
-    def run(self, work: Work) -> None:
-        from fbrag_cli.training.r2ag.stages import R2agWork, train_r2ag
-
-        train_r2ag(R2agWork(**vars(work), settings=self))
