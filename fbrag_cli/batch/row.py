@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from fbrag_cli.batch.jobs import Job
-from fbrag_cli.batch.values import value_of
+from fbrag_cli.batch.values import Value, value_of
 from fbrag_cli.documents.lines import page_name
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.build import versions
@@ -62,7 +62,7 @@ def answered(job: Job, trace: Trace, settings: Mapping[str, object]) -> dict[str
         settings,
         status=trace.status,
         answer=trace.answer if is_answered else None,
-        value=value_of(trace.answer, job.type, _language(shown)) if is_answered and trace.answer and job.type else None,
+        value=_value(job, trace.answer or "", shown) if is_answered and job.type else None,
         unsupported_answer=None if is_answered else trace.answer,
         location="; ".join(map(place, sentences)) or None,
         quote=" … ".join(one_line(sentence.text) for sentence in sentences) or None,
@@ -80,9 +80,13 @@ def answered(job: Job, trace: Trace, settings: Mapping[str, object]) -> dict[str
     )
 
 
-def _language(shown: Answer) -> str:
-    """Return the language of the document that an answer cites first, or else is nearest to."""
-    return shown.sources[0].passage.document.language if shown.sources else ""
+def _value(job: Job, answer: str, shown: Answer) -> Value | None:
+    """Return the value of an answer, by the source that it cites first or else is nearest to."""
+    if not shown.sources:
+        return value_of(answer, job.type, "")
+    first = shown.sources[0]
+    sentence = first.sentence.text if first.sentence else ""
+    return value_of(answer, job.type, first.passage.document.language, sentence)
 
 
 def failed(job: Job, error: FbragError, settings: Mapping[str, object]) -> dict[str, Any]:

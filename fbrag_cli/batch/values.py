@@ -43,13 +43,13 @@ def checked_type(text: str) -> str:
     return ";".join(choices)
 
 
-def value_of(answer: str, type: str, language: str) -> Value | None:
+def value_of(answer: str, type: str, language: str, sentence: str = "") -> Value | None:
     """Return the value of an answer; None if it has none for certain. type: as `checked_type` returns it. language: of the
-    document, ISO 639-1."""
+    document, ISO 639-1. sentence: of the document, which shows the answer, and may add a condition."""
     said = answer.replace("\n", " ").strip()
     if type == "text":
         return said or None
-    if _has_condition(said, language):
+    if _has_condition(f"{said} {sentence}", language):
         return None
     if type == "number":
         return _number(said, language)

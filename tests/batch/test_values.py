@@ -108,6 +108,13 @@ def test_choices(answer: str, value: str | None) -> None:
     assert value_of(answer, "English;New York;York", "en") == value
 
 
+def test_a_condition_in_the_sentence_that_shows_the_answer() -> None:
+    sentence = "It may be ended with 14 days' notice, unless the rent is in arrears."
+    assert value_of("14 days", "number", "en", sentence) is None
+    assert value_of("14 days", "number", "en", "It may be ended with 14 days' notice.") == 14
+    assert value_of("Yes", "yes-no", "en", "The tenant may sublet only if the owner agrees.") is None
+
+
 def test_text_is_the_answer() -> None:
     assert value_of(" Ann Lee, if she agrees\n", "text", "en") == "Ann Lee, if she agrees"
 
