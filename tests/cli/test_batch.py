@@ -378,9 +378,9 @@ def test_values_of_answers_in_their_columns(fbrag: Run, folder: Path) -> None:
     """By the language of each document; the sentence is next to them."""
     (folder / "docs" / "a.txt").write_text("The rent of the house is 1,200.50 euros. Nothing else is said.", "utf-8")
     (folder / "docs" / "b.txt").write_text(
-        "Die Miete des Hauses ist 1.200,50 Euro und wird am Anfang des Monats bezahlt.", "utf-8"
+        "Die Miete (rent) des Hauses ist 1.200,50 Euro und wird am Anfang des Monats bezahlt.", "utf-8"
     )
-    asked = 'question,name,type\n"How high is the rent, die Miete?",rent,number\n"Who pays, wer bezahlt?",,\n'
+    asked = 'question,name,type\n"How high is the rent?",rent,number\n"Who pays, wer bezahlt?",,\n'
     (folder / "q.csv").write_text(asked, "utf-8")
     alone = ("--method", "vanilla", "--allow-unsupported")
     command = ("batch", "docs", "-Q", "q.csv", "-o", "out.csv", "--wide", "wide.csv", *alone)
@@ -397,7 +397,7 @@ def test_values_of_answers_in_their_columns(fbrag: Run, folder: Path) -> None:
     head, first, _ = csv.reader((folder / "wide.csv").open(newline="", encoding="utf-8-sig"))
     assert head[1:] == ["rent", "rent (answer)", "rent (sentence)", "rent (location)", "Who pays, wer bezahlt?"]
     assert first[1:] == ["1200.5", "1,200.50 euros", "The rent of the house is 1,200.50 euros.", "docs/a.txt:1", "The tenant."]
-    assert (other.returncode, "now How high is the rent, die Miete? (rent: text)" in other.stderr) == (2, True), other.stderr
+    assert (other.returncode, "now How high is the rent? (rent: text)" in other.stderr) == (2, True), other.stderr
 
 
 def test_gold_answers_are_carried_into_a_column(fbrag: Run, folder: Path) -> None:
