@@ -32,8 +32,9 @@ def known(error: BaseException) -> FbragError:
         return error
     if isinstance(error, HTTPException):
         methods = {*(error.headers or {}).get("Allow", "").split(", ")} - {"HEAD"}
-        hints = {404: "GET /v1/documents names what is served", 405: f"use {' or '.join(sorted(methods))}"}
-        return HttpError(error.status_code, str(error.detail), hints.get(error.status_code))
+        hints = {404: "check the path: docs/http.md lists them", 405: f"use {' or '.join(sorted(methods))}"}
+        what = "nothing is served at this path" if error.status_code == 404 else str(error.detail)
+        return HttpError(error.status_code, what, hints.get(error.status_code))
     if isinstance(error, ClientDisconnect):
         return HttpError(400, "the client went away before its request was whole", "send all of it")
     return lacking(error) or FbragError("internal", f"internal error ({type(error).__name__})", "please report it")

@@ -33,7 +33,7 @@ def test_no_answer_on_a_page_names_what_is_typed() -> None:
     trace = trace_of([document(WATCH * 300 + SEALED)], [0], answer="Paris", warnings=(WARNING,))
     trace = replace(trace, scores=replace(trace.scores, backward=np.ones_like(trace.scores.backward)), truncated=True)
     withheld = replace(trace, status="not_found", missing_terms=("owns",))
-    unsure = replace(trace, verdict=Verdict(agreement=0.0, low_confidence=True))
+    unsure = replace(trace, verdict=Verdict(agreement=0.0, answer_probability=0.5, confidence=0.3))
     for each in (trace, withheld, unsure):
         done = live_page.done(each, "j-")
         assert "matching passages read" in done["answer_html"]
