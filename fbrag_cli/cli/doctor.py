@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable
 from typing import Any
 
 from fbrag_cli.cli.command import command
 from fbrag_cli.cli.console import Console
-from fbrag_cli.cli.keys import known_keys, unknown_variables, value_of
-from fbrag_cli.cli.option import Option, effective, option
+from fbrag_cli.cli.keys import known_keys, value_of
+from fbrag_cli.cli.option import option
 from fbrag_cli.cli.options import Options
 from fbrag_cli.errors import ExitCode, FbragError
 from fbrag_cli.text.printable import dumps, one_line
@@ -56,44 +55,27 @@ def _situation(console: Console, options: DoctorOptions) -> Any:
     from fbrag_cli.storage.config_file import Config, load, locate
     from fbrag_cli.storage.paths import models_dir
 
-    file, keys = locate(console.config, os.environ), known_keys()
+    file, keys, config = locate(console.config, os.environ), known_keys(), Config({})
+    invalid: FbragError | None = None
     try:
         config = load(file, keys)
-    except FbragError:  # a finding of its own
-        config = Config({})
-
-    def value(name: str) -> Any:
+    except FbragError as error:
+        invalid = error
+    values: dict[str, Any] = {}
+    for name, key in keys.items():
         try:
-            return value_of(keys[name], config, os.environ).value
-        except FbragError:  # an invalid variable: another finding
-            return keys[name].default
-
+            values[name] = value_of(key, config, os.environ).value
+        except FbragError as error:  # an invalid variable
+            invalid, values[name] = invalid or error, key.default
     return DoctorInput(
         environ=os.environ,
-        config_file=file,
-        keys=keys,
-        unread=unknown_variables(os.environ),
-        invalid=_invalid_variable(keys.values()),
+        config=str(file.path) if file and os.path.exists(file.path) else "no configuration file",
+        invalid=invalid,
         models_dir=models_dir(),
-        large=value("large"),
-        small=value("small"),
-        cache_limit=int(value("cache_limit") * 1e9),
-        gpu=value("gpu"),
-        threads=value("threads"),
-        key_file=value("key_file"),
         offline=console.offline,
         probe_gpu=not options.skip_gpu,
+        **{name: values[name] for name in ("large", "small", "gpu", "threads", "key_file")},
     )
-
-
-def _invalid_variable(keys: Iterable[Option]) -> FbragError | None:
-    """Return the error of the first variable with an invalid value."""
-    try:
-        for key in keys:
-            effective(key, {}, os.environ)
-    except FbragError as error:
-        return error
-    return None
 
 
 def _print(check: Any, *, colored: bool) -> None:

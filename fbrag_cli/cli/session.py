@@ -71,7 +71,7 @@ def offer(names: Sequence[str], store: Path, console: Console, *, gpu: bool) -> 
     chose it; it is then downloaded and saved in the configuration file. None: any missing model is handled by `fetch`. Raises
     FbragError `model_missing` if the answer is no.
     """
-    from fbrag_cli.models.advice import OF_THE_DEFAULT, recommended, speed_sentence
+    from fbrag_cli.models.advice import OF_THE_DEFAULT, recommended
     from fbrag_cli.models.catalog import load_catalog
 
     catalog = load_catalog()
@@ -82,9 +82,7 @@ def offer(names: Sequence[str], store: Path, console: Console, *, gpu: bool) -> 
         return None
     console.info(OF_THE_DEFAULT)
     _mention_servers(console)
-    choices = {
-        key: f"{_to_fetch(each, store)}; {speed_sentence(each, catalog)}" for key, each in (("1", catalog.default), ("2", pair))
-    }
+    choices = {key: _to_fetch(each, store) for key, each in (("1", catalog.default), ("2", pair))}
     answer = console.chosen("fbrag needs a model. Which one should it download?", choices | {"n": "cancel"}, "1")
     if answer == "1":
         _download(names, store, console)
@@ -96,7 +94,7 @@ def offer(names: Sequence[str], store: Path, console: Console, *, gpu: bool) -> 
 def fetch(names: Sequence[str], store: Path, console: Console) -> None:
     """Download models after the user agrees, or with -y. Without a terminal or with --offline, raise an error whose hint is the
     command."""
-    from fbrag_cli.models.advice import OF_THE_DEFAULT, first_run
+    from fbrag_cli.models.advice import OF_THE_DEFAULT
     from fbrag_cli.models.catalog import load_catalog
 
     problem, command = _not_installed(names), f"fbrag models pull {' '.join(names)}"
@@ -110,7 +108,10 @@ def fetch(names: Sequence[str], store: Path, console: Console) -> None:
             raise FbragError("model_missing", problem, f"run {command}, or pass -y")
         if is_default:
             console.info(OF_THE_DEFAULT)
-        line = console.ask(f"{first_run(names, load_catalog())} [Y/n]")
+        catalog = load_catalog()
+        what = "the default model" if {*names} == {entry.id for entry in catalog.default.models} else ", ".join(names)
+        size = byte_size(sum(catalog.models[name].bytes for name in names))
+        line = console.ask(f"Download {what} ({size})? [Y/n]")
         if not line or line.strip().lower() not in ("", "y", "yes"):
             raise FbragError("model_missing", problem, command)
     _download(names, store, console)

@@ -1,14 +1,13 @@
-"""The checks of `fbrag doctor`: Python, the build of llama.cpp and its devices, the models, the cache, the settings.
+"""The checks of `fbrag doctor`: what no other command says, and a line of each thing that a report of a bug needs.
 
-Each returns a finding, and a fix unless its status is "ok".
+llama.cpp loads in a child process, and the models answer in one, so that a crash is a finding. Each check returns a finding, and
+a fix unless its status is "ok".
 """
 
 from __future__ import annotations
 
-import os
 import platform
 import re
-import shutil
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -22,13 +21,8 @@ from fbrag_cli.generation.build import after_compiler, has_compiler, has_nvidia,
 from fbrag_cli.generation.server.address import Address, is_local, is_server, server_key
 from fbrag_cli.installation import requirement
 from fbrag_cli.models.catalog import load_catalog
-from fbrag_cli.models.store import ModelFile, locate, resolve
-from fbrag_cli.settings import Setting
-from fbrag_cli.storage.cache import Cache
-from fbrag_cli.storage.config_file import ConfigFile, load
-from fbrag_cli.storage.paths import cache_dir, is_nowhere
+from fbrag_cli.models.store import ModelFile, resolve
 from fbrag_cli.text.printable import byte_size
-from fbrag_cli.text.suggest import suggestion
 
 Status = Literal["ok", "warn", "fail"]
 
@@ -43,7 +37,6 @@ _SHOWN = re.compile(
     r"FBRAG_.*|HF_.*|CUDA_VISIBLE_DEVICES|NO_COLOR|FORCE_COLOR|SSL_CERT_(FILE|DIR)|PIP_(INDEX_URL|CERT)|UV_(INDEX|INDEX_URL|DEFAULT_INDEX)|(https?|all|no)_proxy",
     re.IGNORECASE,
 )
-_FIRST = 5  # unknown settings to name; each is compared with all known ones
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,24 +49,21 @@ class Check:
     fix: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DoctorInput:
     """The inputs of the checks.
 
-    large, small, gpu, threads, key_file: the values that `ask` uses without flags. unread: the environment variables FBRAG_* that
-    fbrag does not read, each with what to do. invalid: the error of one that it reads. cache_limit: in bytes. offline: whether
-    the network must not be used. probe_gpu: whether a check may use the GPU driver.
+    config: the configuration file in words. invalid: the error of the file, or of a variable. large, small, gpu, threads,
+    key_file: the values that `ask` uses without flags. offline: whether the network must not be used. probe_gpu: whether a check
+    may use the GPU driver.
     """
 
     environ: Mapping[str, str]
-    config_file: ConfigFile | None
-    keys: Mapping[str, Setting]
-    unread: Mapping[str, str]
+    config: str
     invalid: FbragError | None
     models_dir: Path
     large: str
     small: str
-    cache_limit: int
     gpu: str = "auto"
     threads: int | None = None
     key_file: str | None = None
@@ -83,24 +73,15 @@ class DoctorInput:
 
 def checks(situation: DoctorInput) -> Iterator[Check]:
     """Run all checks, and yield each as soon as it is done."""
-    yield python()
+    here = Path(__file__).parents[1]
+    yield Check("python", "ok", f"{platform.python_version()} ({sys.executable}), fbrag {__version__} ({here})")
     build = list(llama(situation))
     yield from build
-    yield local_servers(situation)
     yield from models(situation, run=len(build) > 1)
-    yield disk(situation)
-    yield cache(situation)
-    yield config(situation)
-    yield environment(situation)
+    yield settings(situation)
 
 
 # -- the installation --------------------------------------------------------------------------------------------------------
-
-
-def python() -> Check:
-    """Report the versions and paths of Python and fbrag."""
-    here = Path(__file__).parents[1]
-    return Check("python", "ok", f"{platform.python_version()} ({sys.executable}), fbrag {__version__} ({here})")
 
 
 def llama(situation: DoctorInput) -> Iterator[Check]:
@@ -185,29 +166,17 @@ def cpu_flags() -> set[str]:
 
 
 def models(situation: DoctorInput, *, run: bool = True) -> Iterator[Check]:
-    """Check the file of each model of the pair, then run it. A model used as both is checked once.
+    """Let each model of the pair answer, one that is used as both only once.
 
     A server is only asked for its models; no text is sent to it. run: whether llama.cpp loads and can run the files.
     """
     first: Check | None = None
     for label, name in (("small model", situation.small), ("large model", situation.large)):
         if first and situation.large == situation.small:
-            yield replace(first, name=label, finding="same as the small model")
-            continue
-        first, file = (server(label, name, situation), None) if is_server(name) else model(label, name, situation.models_dir)
+            first = replace(first, name=label, finding="same as the small model")
+        else:
+            first = server(label, name, situation) if is_server(name) else model(label, name, situation, run=run)
         yield first
-        if file and run:
-            yield answer(f"{label} runs", file, situation)
-
-
-def local_servers(situation: DoctorInput) -> Check:
-    """Report the model servers on this machine, which `--large local` can use."""
-    from fbrag_cli.generation.server.local import find, listed, options, ports
-
-    if not (servers := find(situation.environ)):
-        tried = ", ".join(map(str, ports(situation.environ).values()))
-        return Check("model servers", "ok", f"none on this machine (ports {tried})")
-    return Check("model servers", "ok", f"{listed(servers)}: {options(servers)}")
 
 
 def server(label: str, name: str, situation: DoctorInput) -> Check:
@@ -228,15 +197,14 @@ def server(label: str, name: str, situation: DoctorInput) -> Check:
     return Check(label, "ok", f"{address.base} replies: {found.model}{window}")
 
 
-def model(label: str, name: str, folder: Path) -> tuple[Check, ModelFile | None]:
-    """Check that the file exists and matches its name. Return it, None if it cannot be run."""
+def model(label: str, name: str, situation: DoctorInput, *, run: bool) -> Check:
+    """Check that the file exists, and that it answers if it can be run."""
     try:
-        file = resolve(name, folder, load_catalog())
+        file = resolve(name, situation.models_dir, load_catalog())
     except FbragError as error:
         to_be_pulled = error.code == "model_missing" and load_catalog().find(name)
-        return Check(label, "warn" if to_be_pulled else "fail", f"{error.message}; not run", error.hint), None
-    verified = "SHA-256 verified" if file.sha256 else "checksum unknown"
-    return Check(label, "ok", f"{file.name}: {file.path}, {verified}"), file
+        return Check(label, "warn" if to_be_pulled else "fail", f"{error.message}; not run", error.hint)
+    return answer(label, file, situation) if run else Check(label, "ok", f"{file.name}: {file.path}, not run")
 
 
 def answer(label: str, file: ModelFile, situation: DoctorInput) -> Check:
@@ -272,72 +240,10 @@ def _fix_of_death(death: probe.Death, situation: DoctorInput, *, gpu: bool) -> s
     return install(situation.environ)
 
 
-def disk(situation: DoctorInput) -> Check:
-    """Check that the folder of models has room for the missing models of the pair."""
-    folder, catalog = situation.models_dir, load_catalog()
-    if is_nowhere(folder):
-        return Check("disk", "warn", "no folder for models: this user has no home directory", "set FBRAG_MODELS_DIR to a folder")
-    existing = next(filter(os.path.exists, (folder, *folder.parents)), None)
-    if existing is None:
-        return Check("disk", "warn", f"{folder} does not exist", "set FBRAG_MODELS_DIR to another folder")
-    free = shutil.disk_usage(existing).free
-    entries = {name: catalog.find(name) for name in (situation.small, situation.large)}
-    needed = sum(entry.bytes for name, entry in entries.items() if entry and not locate(name, folder, catalog))
-    finding = f"{byte_size(free)} free in {folder}"
-    if free < needed:
-        short = f"not enough disk space: {finding}, {byte_size(needed)} needed for missing models"
-        return Check("disk", "warn", short, "free some space, or set FBRAG_MODELS_DIR to a folder on another disk")
-    if needed and not os.access(existing, os.W_OK):
-        what = f"{folder} is not writable, and models ({byte_size(needed)}) are missing"
-        return Check("disk", "warn", what, "set FBRAG_MODELS_DIR to a writable folder")
-    return Check("disk", "ok", finding)
-
-
-# -- the cache, the configuration file and the environment -------------------------------------------------------------------
-
-
-def config(situation: DoctorInput) -> Check:
-    """Check that the configuration file can be read and has no unknown settings."""
-    file = situation.config_file
-    if file is None:
-        return Check("config", "ok", "none (--config none)")
-    try:
-        settings = load(file, situation.keys)
-    except FbragError as error:
-        return Check("config", "fail", error.message, error.hint)
-    if settings.unknown:
-        first, more = settings.unknown[:_FIRST], len(settings.unknown) - _FIRST
-        fixes = dict.fromkeys(suggestion(each, situation.keys, "fbrag config show") for each in first)
-        rest = f" and {more:,} more" if more > 0 else ""
-        return Check("config", "warn", f"{file.path}: unknown settings: {', '.join(first)}{rest}", "; ".join(fixes))
-    if is_nowhere(file.path):
-        return Check("config", "ok", "none (optional; this user has no home directory)")
-    if not settings.values:
-        return Check("config", "ok", f"{file.path}: empty" if file.path.exists() else f"none (optional; it would be {file.path})")
-    return Check("config", "ok", f"{file.path}: {len(settings.values)} setting{'s' if len(settings.values) > 1 else ''}")
-
-
-def cache(situation: DoctorInput) -> Check:
-    """Check that the cache folder can be used, and report the size of the cache."""
-    store = Cache(cache_dir(), situation.cache_limit)
-    try:
-        store.check_usable()
-    except OSError as error:
-        where = "this user has no home directory" if is_nowhere(store.root) else f"{store.root}: {error.strerror}"
-        message = f"cache disabled: {where}"
-        return Check("cache", "warn", message, "set FBRAG_CACHE_DIR to a writable folder")
-    total = sum(size for _, size in store.size().values())
-    return Check("cache", "ok", f"{byte_size(total)} of {byte_size(store.limit)} in {store.root}")
-
-
-def environment(situation: DoctorInput) -> Check:
-    """Report the environment variables that are set, and check their names and values. Only names are shown: a value may be
-    secret."""
-    environ = situation.environ
-    finding = " ".join(sorted(filter(_SHOWN.fullmatch, environ))) or "no variables set"
+def settings(situation: DoctorInput) -> Check:
+    """Report the configuration file and the environment variables, of which only names are shown: a value may be secret."""
+    variables = " ".join(sorted(filter(_SHOWN.fullmatch, situation.environ))) or "no variables set"
+    finding = f"{situation.config}; {variables}"
     if error := situation.invalid:
-        return Check("environment", "fail", f"{error.message}. Set: {finding}", error.hint)
-    if unread := situation.unread:
-        found = f"unknown variable: {', '.join(unread)}. Set: {finding}"
-        return Check("environment", "warn", found, "; ".join(unread.values()))
-    return Check("environment", "ok", finding)
+        return Check("settings", "fail", f"{error.message} ({finding})", error.hint)
+    return Check("settings", "ok", finding)

@@ -5,7 +5,6 @@ This is arithmetic on the sizes of files, KV cells and states, and on the number
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fbrag_cli.errors import FbragError
@@ -35,7 +34,6 @@ OF_THE_DEFAULT = (
     "The default model is small, and often wrong even if it has read the answer. For a larger one, now or later: "
     "fbrag models use recommended"
 )
-_DEFAULT_RIGHT = "18 of 47 hard questions right"  # the default pair (README)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,16 +139,3 @@ def pair_text(pair: Pair) -> str:
     small, large = pair.small.id, pair.large.id
     names = f"{small} (small and large)" if small == large else f"{small} (small) + {large} (large)"
     return f"{names}, {byte_size(pair.bytes)} download, {byte_size(pair_bytes(pair))} of memory"
-
-
-def speed_sentence(pair: Pair, catalog: Catalog) -> str:
-    """Return how often the answers of a pair are right, in words."""
-    return _DEFAULT_RIGHT if pair.models == catalog.default.models else "accuracy not yet measured"
-
-
-def first_run(names: Sequence[str], catalog: Catalog) -> str:
-    """Return the prompt that asks whether to download these models."""
-    size, default = byte_size(sum(catalog.models[name].bytes for name in names)), catalog.default
-    if {*names} != {entry.id for entry in default.models}:
-        return f"Download {', '.join(names)} ({size})?"
-    return f"Download the default model ({size}, {speed_sentence(default, catalog)})?"

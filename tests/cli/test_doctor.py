@@ -13,11 +13,9 @@ from typing import Any
 
 import pytest
 
-from fbrag_cli.cli.keys import known_keys, unknown_variables
 from fbrag_cli.doctor import checks, probe
 from fbrag_cli.doctor.checks import Check, DoctorInput
 from fbrag_cli.models.store import ModelFile
-from fbrag_cli.storage.config_file import ConfigFile
 from tests.conftest import Run
 
 POSIX = pytest.mark.skipif(os.name != "posix", reason="signals")
@@ -28,14 +26,11 @@ SMALL = {"FBRAG_LARGE": "smollm2-135m", "FBRAG_SMALL": "smollm2-135m"}
 def situation(tmp_path: Path) -> DoctorInput:
     return DoctorInput(
         environ={"PATH": os.environ["PATH"]},
-        config_file=ConfigFile(tmp_path / "config.toml", named=False),
-        keys=known_keys(),
-        unread={},
+        config="no configuration file",
         invalid=None,
         models_dir=tmp_path / "models",
         large="smollm2-135m",
         small="smollm2-135m",
-        cache_limit=5_000_000_000,
     )
 
 
@@ -51,14 +46,10 @@ def test_a_model_that_works(fbrag: Run, smollm2: Path) -> None:
     told = json.loads(done.stdout)
     assert (done.returncode, done.stderr, told["schema"]) == (0, "", "fbrag.doctor/1")
     checks = {check["name"]: check for check in told["checks"]}
-    assert list(checks) == [
-        *("python", "llama.cpp", "devices", "cpu", "model servers"),
-        *("small model", "small model runs", "large model", "disk"),
-        *("cache", "config", "environment"),
-    ]
+    assert list(checks) == ["python", "llama.cpp", "devices", "cpu", "small model", "large model", "settings"]
     assert all((check["fix"] is None) == (check["status"] == "ok") for check in checks.values())
-    assert "SHA-256 verified" in checks["small model"]["finding"]
-    assert "layers on the GPU" in checks["small model runs"]["finding"]
+    assert "layers on the GPU" in checks["small model"]["finding"]
+    assert checks["large model"]["finding"] == "same as the small model"
 
 
 def test_lines_for_people(fbrag: Run, tmp_path: Path) -> None:
@@ -83,14 +74,13 @@ def test_broken_things_are_findings_and_exit_1(fbrag: Run, smollm2: Path, tmp_pa
     assert done.returncode == 1
     assert "hf_secret" not in done.stdout
     checks = {check["name"]: check for check in json.loads(done.stdout)["checks"]}
-    assert {name for name, check in checks.items() if check["status"] == "fail"} == {
-        *("small model runs", "large model", "config", "environment"),
-    }
-    assert "could not read the header of cut.gguf" in checks["small model runs"]["finding"]
+    assert {name for name, check in checks.items() if check["status"] == "fail"} == {"small model", "large model", "settings"}
+    assert "could not read the header of cut.gguf" in checks["small model"]["finding"]
     assert "qwen2.5-coder-1.5b" in checks["large model"]["fix"]
-    assert f"{config}, line 1" in checks["config"]["finding"]
-    assert 'FBRAG_THREADS is "many"' in checks["environment"]["finding"]
-    assert "HF_TOKEN" in checks["environment"]["finding"]
+    assert f"{config}, line 1" in checks["settings"]["finding"]
+    assert "HF_TOKEN" in checks["settings"]["finding"]
+    told = json.loads(fbrag("doctor", "--offline", "--json", env=env).stdout)["checks"][-1]
+    assert told["finding"].startswith('FBRAG_THREADS is "many"')
 
 
 # -- crashes ---------------------------------------------------------------------------------------------------------------
@@ -101,7 +91,7 @@ def test_broken_things_are_findings_and_exit_1(fbrag: Run, smollm2: Path, tmp_pa
 def test_a_model_that_kills_its_process(situation: DoctorInput, monkeypatch: pytest.MonkeyPatch, name: str, fix: str) -> None:
     crash = child(f"import os, signal; print('loading', flush=True); os.kill(os.getpid(), signal.{name})")
     monkeypatch.setattr(probe, "command", lambda *arguments: crash)
-    found = checks.answer("small model runs", ModelFile("m", Path("m.gguf"), None, None), situation)
+    found = checks.answer("small model", ModelFile("m", Path("m.gguf"), None, None), situation)
     assert (found.status, found.finding) == ("fail", f"m: the process that ran it died: killed by {name}")
     assert fix in str(found.fix)
 
@@ -204,22 +194,10 @@ def test_another_version_than_fbrag_needs(situation: DoctorInput) -> None:
 
 
 def test_the_speed_of_a_model(situation: DoctorInput, smollm2: Path) -> None:
-    check = checks.answer("small model runs", ModelFile("m", smollm2, None, None), replace(situation, gpu="off"))
+    check = checks.answer("small model", ModelFile("m", smollm2, None, None), replace(situation, gpu="off"))
     speeds = re.search(r"; reads ([\d,]+) tokens/s, writes ([\d,]+)$", check.finding)
     assert speeds
     assert all(int(each.replace(",", "")) > 1 for each in speeds.groups())
-
-
-def test_no_room_for_the_models(situation: DoctorInput, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shutil.disk_usage", lambda path: type("Usage", (), {"free": 1_000})())
-    found = checks.disk(situation)
-    assert (found.status, "FBRAG_MODELS_DIR" in str(found.fix)) == ("warn", True)
-
-
-def test_a_folder_of_models_that_is_on_no_disk(situation: DoctorInput, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert checks.disk(replace(situation, models_dir=Path("/") / ("x" * 300) / "models")).status == "ok"
-    monkeypatch.setattr("os.path.exists", lambda path: False)  # a drive of Windows
-    assert checks.disk(situation).status == "warn"
 
 
 def test_a_login_in_the_address_of_both_models_is_not_printed(fbrag: Run) -> None:
@@ -231,36 +209,5 @@ def test_a_login_in_the_address_of_both_models_is_not_printed(fbrag: Run) -> Non
 
 def test_the_environment_keeps_secrets(situation: DoctorInput) -> None:
     environ = {"HF_TOKEN": "hf_abc", "FBRAG_GPU": "off", "LANG": "C"}
-    found = checks.environment(replace(situation, environ=environ))
-    assert found == Check("environment", "ok", "FBRAG_GPU HF_TOKEN")
-    found = checks.environment(
-        replace(situation, unread=unknown_variables({"FBRAG_THREDS": "3", "FBRAG_SHELVES_OF_MY_OWN": "3"}))
-    )
-    assert (found.status, found.fix) == ("warn", "did you mean FBRAG_THREADS?; unset FBRAG_SHELVES_OF_MY_OWN")
-
-
-def test_the_configuration_file(situation: DoctorInput) -> None:
-    assert situation.config_file
-    path = situation.config_file.path
-    assert checks.config(situation).status == "ok"
-    path.write_text("sampels = 3\n")
-    assert checks.config(situation) == Check("config", "warn", f"{path}: unknown settings: sampels", "did you mean samples?")
-    path.write_text("samples = 65\n")
-    assert checks.config(situation).status == "fail"
-    assert checks.config(replace(situation, config_file=None)).status == "ok"
-
-
-def test_a_folder_of_models_that_cannot_be_written(situation: DoctorInput, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert checks.disk(situation).status == "ok"
-    monkeypatch.setattr("os.access", lambda path, mode: False)  # the tests may run as root, who may write everywhere
-    found = checks.disk(situation)
-    assert (found.status, "is not writable" in found.finding, "FBRAG_MODELS_DIR" in str(found.fix)) == ("warn", True, True)
-
-
-def test_a_user_without_a_home(situation: DoctorInput, monkeypatch: pytest.MonkeyPatch) -> None:
-    nowhere = Path(os.devnull) / "fbrag"
-    monkeypatch.setattr(checks, "cache_dir", lambda: nowhere)
-    homeless = replace(situation, models_dir=nowhere / "models", config_file=ConfigFile(nowhere / "config.toml", named=False))
-    for found in (checks.cache(homeless), checks.disk(homeless)):
-        assert (found.status, "has no home directory" in found.finding) == ("warn", True)
-    assert checks.config(homeless) == Check("config", "ok", "none (optional; this user has no home directory)")
+    found = checks.settings(replace(situation, environ=environ))
+    assert found == Check("settings", "ok", "no configuration file; FBRAG_GPU HF_TOKEN")

@@ -390,5 +390,3 @@ def test_many_unknown_keys_take_no_time_and_five_lines(shell: Shell, tmp_path: P
     assert monotonic() - began < 20
     assert done.returncode == 0
     assert done.stderr.count("unknown setting") == 5
-    checked = shell("$fbrag doctor --config many.toml --skip-gpu").stdout
-    assert "and 19,995 more" in " ".join(checked.split())

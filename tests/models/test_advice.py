@@ -12,7 +12,7 @@ import pytest
 
 from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.cli.main import run
-from fbrag_cli.models.advice import Advice, Machine, bytes_needed, first_run, is_slow, pair_bytes, pair_text, recommended
+from fbrag_cli.models.advice import Advice, Machine, bytes_needed, is_slow, pair_bytes, pair_text, recommended
 from fbrag_cli.models.catalog import Catalog, Pair, load_catalog
 from fbrag_cli.models.store import StoredModel
 from fbrag_cli.render.model_list import record, table
@@ -88,15 +88,6 @@ def test_the_page_on_machines_has_the_pairs_that_are_suggested() -> None:
             pair = recommended(CATALOG, Machine(round(memory_of_cpu * GB * 0.97), round(memory_of_gpu * GB * 0.98), n_cores))
             assert (small, large) == (pair.small.id, pair.large.id), machine
             assert (download, memory) == (byte_size(pair.bytes), byte_size(pair_bytes(pair))), machine
-
-
-def test_the_first_run_asks_one_question_of_what_was_measured() -> None:
-    asked = "Download the default model (1.1 GB, 18 of 47 hard questions right)?"
-    assert first_run(["qwen2.5-coder-1.5b"], CATALOG) == asked
-    (row,) = re.findall(r"^\| all \| (\d+) \| (\d+) \| (\d+) \|", (ROOT / "README.md").read_text("utf-8"), re.MULTILINE)
-    n, right, marked = map(int, row)
-    assert (n, right + marked) == (47, 18)
-    assert first_run(["smollm2-135m"], CATALOG) == "Download smollm2-135m (98 MB)?"
 
 
 def test_a_pair_that_is_one_model_needs_its_weights_once() -> None:
