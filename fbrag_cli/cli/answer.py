@@ -81,8 +81,7 @@ class AnswerWriter:
         if self._events:
             self._put_json(self._events.done(trace, peak_memory_mb()))
         elif self._form == "json":
-            typed = {} if self.typed is None else {"question": self.typed, "resolved_question": trace.question}
-            self._put_json(as_json.answer(trace, memory_mb=peak_memory_mb()) | typed)
+            self._put_json(as_json.answer(trace, memory_mb=peak_memory_mb(), typed=self.typed))
         elif self._form == "md":
             shown, layout = answer_of(trace), layout_for(self._options)
             self.write(markdown(shown, layout) + "\n" if self.typed is None else section(shown, layout, self._n_out) + "\n\n")

@@ -35,9 +35,10 @@ _BEST_MATCHES = 5  # chunks that the event of a sample names
 _OF_A_SENTENCE = ("page", "last_page", "page_label", "section", "start_line", "end_line", "start_char", "end_char")
 
 
-def answer(trace: Trace, *, memory_mb: float) -> dict[str, Any]:
-    """Return `fbrag.answer/1`. memory_mb: the peak of this process.
+def answer(trace: Trace, *, memory_mb: float, typed: str | None = None) -> dict[str, Any]:
+    """Return `fbrag.answer/1`. memory_mb: the peak of this process. typed: a follow-up question as it was typed.
 
+    question: as it was typed. resolved_question: the whole question that a follow-up was asked as; null if it was asked as typed.
     from_document: whether text of the document was read for the answer; if not, it is from the model's own knowledge.
     unsupported_terms: words, names and numbers of the answer that no source has. missing_terms: words of the question that no
     chunk has.
@@ -45,7 +46,8 @@ def answer(trace: Trace, *, memory_mb: float) -> dict[str, Any]:
     is_answered, shown = trace.status == "answered", answer_of(trace)
     return {
         "schema": "fbrag.answer/1",
-        "question": trace.question,
+        "question": trace.question if typed is None else typed,
+        "resolved_question": None if typed in (None, trace.question) else trace.question,
         "status": trace.status,
         "answer": trace.answer if is_answered else None,
         "unsupported_answer": None if is_answered else trace.answer,
@@ -312,9 +314,9 @@ class Events:
         about = {"status": trace.status, **certainty(trace, shown), "citations": citations(shown)}
         return {"schema": EVENT, "event": "checked", **about}
 
-    def done(self, trace: Trace, memory_mb: float) -> dict[str, Any]:
-        """Return the last event: the JSON of the answer. memory_mb: peak main memory of the process."""
-        return {"event": "done", **answer(trace, memory_mb=memory_mb)}
+    def done(self, trace: Trace, memory_mb: float, typed: str | None = None) -> dict[str, Any]:
+        """Return the last event: the JSON of the answer, as `answer`."""
+        return {"event": "done", **answer(trace, memory_mb=memory_mb, typed=typed)}
 
 
 def best_matches(scores: Scores, sample: int) -> list[int]:

@@ -569,7 +569,7 @@ def test_a_question_is_understood_from_those_before_it(served: Live, folder: Pat
     found = served.events("And who paid for it?", **about)
     (understood,) = [each for each in found if each["event"] == "resolved_question"]
     assert understood["question"] != "And who paid for it?"
-    assert found[-1]["question"] == understood["question"]
+    assert (found[-1]["question"], found[-1]["resolved_question"]) == ("And who paid for it?", understood["question"])
     other = served.events("And who paid for it?", **{**about, "conversation": "tab-2"})
     assert not [each for each in other if each["event"] == "resolved_question"]
 

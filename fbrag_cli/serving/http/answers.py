@@ -34,7 +34,7 @@ def routes(desk: Desk) -> list[Route]:
         job = await anyio.to_thread.run_sync((await read(request, Inquiry)).asked, desk)
         if "text/event-stream" in request.headers.get("accept", ""):
             return EventStream(job, EventsOf(job))
-        return failure.as_json(await anyio.to_thread.run_sync(_answer, await finished(request, job)))
+        return failure.as_json(await anyio.to_thread.run_sync(_answer, await finished(request, job), job.question))
 
     async def explain(request: Request) -> Response:
         asked = await read(request, Search)
@@ -77,11 +77,11 @@ class EventsOf:
             yield failure.known(error).as_json()
         else:
             yield self._events.checked(trace)
-            yield self._events.done(trace, peak_memory_mb())
+            yield self._events.done(trace, peak_memory_mb(), self._job.question)
 
 
-def _answer(trace: Trace) -> dict[str, Any]:
-    return as_json.answer(trace, memory_mb=peak_memory_mb())
+def _answer(trace: Trace, typed: str) -> dict[str, Any]:
+    return as_json.answer(trace, memory_mb=peak_memory_mb(), typed=typed)
 
 
 def _explanation(trace: Trace, find: str | None) -> dict[str, Any]:
