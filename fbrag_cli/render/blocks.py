@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import groupby
 from typing import Literal
 
@@ -19,26 +20,29 @@ _STRESSED = re.compile(r"(?<![\w*])(\*{1,2})(?=[^\s*])[^\n*]+(?<=[^\s*])\1(?![\w
 _LONGER = 30  # characters that a heading may have besides its title, as a number
 
 
+Kind = Literal["text", "heading", "rows"]
+
+
 @dataclass(frozen=True, slots=True)
 class Block:
     """A part of a text that is laid out on its own. rows: (start, end) of each cell of each row; of a heading and of text one."""
 
-    kind: Literal["text", "heading", "rows"]
+    kind: Kind
     rows: Sequence[Sequence[Span]]
 
 
 def blocks(document: Document, start: int, end: int) -> Iterator[Block]:
     """Yield the blocks of `text[start:end]` in order. What they leave out is rules of tables, and line ends between blocks."""
+    text, titles = document.text, document.content().once(_titles)
     form, separator = form_of(document), separator_of(document)
-    titles = document.content().once(_titles)
-    if not (separator or titles or form == "pipes" or (form in _TABBED and "\t" in document.text[start:end])):
+    if not (separator or titles or form == "pipes" or (form in _TABBED and "\t" in text[start:end])):
         yield Block("text", [[(start, end)]])
         return
-    lines = (_line(document, line, form, separator) for line in _lines(document.text, start, end))
+    lines = (_line(text, line, titles.get(line[0], ""), form, separator) for line in _lines(text, start, end))
     for kind, group in groupby(lines, key=lambda each: each[0]):
         rows = [cells for _, cells in group if cells]
         if kind == "text":
-            shown = [line for (line,) in rows if document.text[slice(*line)].strip()]
+            shown = [line for (line,) in rows if text[slice(*line)].strip()]
             yield from [Block(kind, [[(shown[0][0], shown[-1][1])]])] if shown else []
         elif kind == "heading":
             yield from (Block(kind, [cells]) for cells in rows)
@@ -61,11 +65,10 @@ def _lines(text: str, start: int, end: int) -> Iterator[Span]:
         start = last + 1
 
 
-def _line(document: Document, line: Span, form: str, separator: str) -> tuple[Literal["text", "heading", "rows"], Sequence[Span]]:
-    """Return what a line is, and its cells; none of one that is not shown."""
-    (start, end), text = line, document.text
+def _line(text: str, line: Span, title: str, form: str, separator: str) -> tuple[Kind, Sequence[Span]]:
+    """Return what a line is, and its cells; none of one that is not shown. title: of a section that begins there, or ""."""
+    start, end = line
     shown = text[start:end]
-    title = document.content().once(_titles).get(start)
     if title and title in shown and len(shown) <= len(title) + _LONGER:
         signs = _SIGNS.match(shown) if form == "pipes" else None
         return "heading", [(start + (signs.end() if signs else 0), end)]
@@ -81,8 +84,7 @@ def _line(document: Document, line: Span, form: str, separator: str) -> tuple[Li
 
 def _cells(text: str, line: Span, separator: str) -> list[Span]:
     """Return the spans of the cells of a row, without their quotes. A separator in quotes belongs to its cell."""
-    sign, (at, end) = re.escape(separator), line
-    cell = re.compile(rf'(?: *"(?P<quoted>(?:[^"]|"")*)" *|(?P<plain>[^{sign}]*))(?P<sign>{sign}|\Z)')
+    cell, (at, end) = _cell(separator), line
     cells = []
     while found := cell.match(text, at, end):
         cells.append(found.span("plain" if found["quoted"] is None else "quoted"))
@@ -90,6 +92,12 @@ def _cells(text: str, line: Span, separator: str) -> list[Span]:
             break
         at = found.end()
     return cells
+
+
+@cache
+def _cell(separator: str) -> re.Pattern[str]:
+    sign = re.escape(separator)
+    return re.compile(rf'(?: *"(?P<quoted>(?:[^"]|"")*)" *|(?P<plain>[^{sign}]*))(?P<sign>{sign}|\Z)')
 
 
 def _titles(content: Content) -> dict[int, str]:

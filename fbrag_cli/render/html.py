@@ -43,7 +43,6 @@ from fbrag_cli.render.passages import (
 from fbrag_cli.render.tables import own_tables, rows_of
 from fbrag_cli.retrieval.ranking import best, ranks
 from fbrag_cli.text.printable import one_line, plural, printable
-from fbrag_cli.text.spans import Span
 from fbrag_cli.text.terminal import truncate
 from fbrag_cli.trace import Trace
 
@@ -296,19 +295,22 @@ def document_views(trace: Trace, shown: Sequence[int], findings: Findings) -> It
 def drawn(passage: Passage, sources: Iterable[Source], unread: Iterable[Passage] = ()) -> Markup:
     """Return the text of a passage, escaped, with its headings, its tables, and marks. sources, unread: as of `marked`."""
 
-    def part(span: Span) -> Markup:
-        return marked(passage.part(*span), own, layout.breaks(*span), left_out)
+    def part(start: int, end: int) -> str:
+        if is_plain:
+            return str(escape(printable(text[start:end])))
+        return str(marked(passage.part(start, end), own, layout.breaks(start, end), left_out))
 
-    own, left_out, layout = [*sources], [*unread], layout_of(passage.document)
-    pieces: list[Markup] = []
+    own, left_out, layout, text = [*sources], [*unread], layout_of(passage.document), passage.document.text
+    is_plain = not (own or left_out or layout.flows or any(unseen(passage.document, passage.start, passage.end)))
+    pieces: list[str] = []
     for block in blocks(passage.document, passage.start, passage.end):
         if block.kind == "rows":
-            rows = (Markup("").join(Markup("<td>{}</td>").format(part(cell)) for cell in row) for row in block.rows)
-            table = Markup("").join(map(Markup("<tr>{}</tr>").format, rows))
-            pieces.append(Markup('<table class="rows">{}</table>').format(table))
+            rows = ("".join(f"<td>{part(*cell)}</td>" for cell in row) for row in block.rows)
+            pieces.append(f'<table class="rows">{"".join(f"<tr>{row}</tr>" for row in rows)}</table>')
         else:
-            pieces += [Markup("<b>{}</b>" if block.kind == "heading" else "{}").format(part(row[0])) for row in block.rows]
-    return Markup("").join(pieces)
+            shown = (part(*row[0]) for row in block.rows)
+            pieces += [f"<b>{each}</b>" if block.kind == "heading" else each for each in shown]
+    return Markup("".join(pieces))
 
 
 def marked(passage: Passage, sources: Iterable[Source], breaks: Iterable[int], unread: Iterable[Passage] = ()) -> Markup:
