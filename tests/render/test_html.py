@@ -218,7 +218,7 @@ def test_the_answer_links_its_sources_and_the_sentence_that_shows_it_is_marked_t
     text = WATCH * 80 + "\nThe box was sealed by Tobias <Wrenn>\nwith lead in 1893. " + WATCH * 20
     told = trace_of([document(text)], [0, 2], answer="Tobias Wrenn, in <1894>")
     html = page(replace(told, verdict=Verdict(agreement=1.0)))
-    assert 'Tobias Wrenn, in &lt;1894&gt;<a href="#source-1">[1]</a></p>' in html
+    assert 'Tobias Wrenn, in &lt;1894&gt;<a href="#source-1" aria-label="Source 1">[1]</a></p>' in html
     assert '<p class="note">Not in the sources: <bdi lang="">1894</bdi></p>' in html
     words = "<mark>Tobias</mark> &lt;<mark>Wrenn</mark>&gt;"
     sentence = f'<mark class="best">The box was sealed by {words}\nwith lead in 1893.</mark>'

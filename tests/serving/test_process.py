@@ -72,13 +72,13 @@ def test_status_says_what_each_does(user: Environment) -> None:
         (said,) = (each for each in processes if each["pid"] == served.process.pid)
         assert said["version"] == __version__
         assert said["token_file"] == served.ready["token_file"]
-        assert [each["name"] for each in said["documents"]] == [str(INQUIRY)]
+        assert [each["name"] for each in said["documents"]] == [INQUIRY.name]
         assert said["questions"] == {"running": 0, "waiting": 0}
         shown = fbrag(user, "serve", "status")
         assert shown.returncode == 0
         assert f"address:   {served.ready['url']}\ntoken:     in {served.ready['token_file']}\n" in shown.stdout
         assert f"process:   {served.process.pid}, fbrag {__version__}, since " in shown.stdout
-        assert f"documents: 1 document ({INQUIRY})" in shown.stdout
+        assert f"documents: 1 document ({INQUIRY.name})" in shown.stdout
 
 
 def test_stop_ends_one_by_its_port(user: Environment) -> None:
