@@ -21,10 +21,10 @@ from fbrag_cli.errors import FbragError
 from fbrag_cli.indexing.walk import find_files
 from fbrag_cli.query import question_fault
 from fbrag_cli.storage.files import on_disk, sha256_of
-from fbrag_cli.text.records import BadRecordError, answers_in, columns_of, of_csv
+from fbrag_cli.text.records import BadRecordError, answers_in, columns_of, of_csv, of_json
 
 MAX_ROW = 32_000_000  # bytes of a row or of a document; ∞Bench's longest has 5 million
-_MAX_ARRAY = 64_000_000  # bytes of a file with one JSON array, which is read as a whole
+_MAX_WHOLE = 64_000_000  # bytes of a CSV or a JSON array, which is read as a whole
 _GZIP = b"\x1f\x8b"
 _FORM = "a row has `question`, `answer` and `document` (a path), or `input`, `answers` and `context`"
 _KINDS = "use .csv, .jsonl, .jsonl.gz or .json files, or a folder of them"
@@ -319,9 +319,9 @@ def _failed(path: Path, error: Exception) -> FbragError:
 def _is_dataset(path: Path) -> bool:
     """Return whether a file in a folder is a dataset. A .json file is one if it has an array; others may be configurations."""
     name = path.name.removesuffix(".gz")
-    if name.startswith(".") or not name.endswith((".csv", ".jsonl", ".json")) or not path.is_file():
+    if name.startswith(".") or not name.lower().endswith((".csv", ".tsv", ".jsonl", ".json")) or not path.is_file():
         return False
-    if name.endswith(".csv"):
+    if _is_table(path):
         head = read_start(path, 4096).partition(b"\n")[0].decode("utf-8-sig", "replace")
         return {"question", "document"} <= {*columns_of(head)[0]}
     return name.endswith(".jsonl") or _is_array(path)
@@ -333,6 +333,10 @@ def _open(path: Path) -> IO[bytes]:
     with path.open("rb") as file:
         start = file.read(2)
     return gzip.open(path) if start == _GZIP else path.open("rb")  # type: ignore[return-value]
+
+
+def _is_table(path: Path) -> bool:
+    return path.suffix.lower() in (".csv", ".tsv")
 
 
 def _is_array(path: Path) -> bool:
@@ -353,9 +357,7 @@ def drawn_rows(path: Path, limit: int | None, seed: int) -> Iterator[tuple[str, 
 
     A larger limit includes the rows of a smaller one. Raises FbragError (doc_unreadable, doc_empty).
     """
-    rows: Callable[[Path], Iterator[tuple[str, str | bytes]]] = (
-        _table if path.suffix.lower() in (".csv", ".tsv") else _array if _is_array(path) else _lines
-    )
+    rows = _whole if _is_table(path) or _is_array(path) else _lines
     chosen = None
     if limit is not None:
         order = list(range(sum(1 for _ in rows(path))))
@@ -384,33 +386,22 @@ def _lines(path: Path) -> Iterator[tuple[str, str | bytes]]:
         raise _failed(path, error) from None
 
 
-def _table(path: Path) -> Iterator[tuple[str, str | bytes]]:
-    """Yield the rows of a CSV as JSON. A row without an answer says that its document has none."""
-    data = read_start(path, _MAX_ARRAY + 1)
-    if len(data) > _MAX_ARRAY:
-        raise _unreadable(path, "line 1", f"the table exceeds {_MAX_ARRAY // 1_000_000} MB; convert it to JSON Lines")
+def _whole(path: Path) -> Iterator[tuple[str, str | bytes]]:
+    """Yield the rows of a CSV or of an array, as JSON. A row of a CSV without an answer says that its document has none."""
+    data, is_table = read_start(path, _MAX_WHOLE + 1), _is_table(path)
+    if len(data) > _MAX_WHOLE:
+        what = f"the {'table' if is_table else 'array'} exceeds {_MAX_WHOLE // 1_000_000} MB; convert it to JSON Lines"
+        raise _unreadable(path, "line 1", what)
     try:
+        if not is_table:
+            yield from ((place, json.dumps(row)) for place, row in of_json(_decoded(data, path, "line 1")))
+            return
         for place, row in of_csv(decode(Source(str(path), path.name, data)).text if data else ""):
             if row.keys().isdisjoint(("answer", "answers")):
                 raise BadRecordError(place, 'no "answer" column')
             yield place, json.dumps({**row, "answers": answers_in(row.pop("answers", "") or row.pop("answer", ""))})
     except BadRecordError as error:
         raise _unreadable(path, error.place, str(error)) from None
-
-
-def _array(path: Path) -> Iterator[tuple[str, str | bytes]]:
-    data = read_start(path, _MAX_ARRAY + 1)
-    if len(data) > _MAX_ARRAY:
-        raise _unreadable(path, "line 1", f"the array exceeds {_MAX_ARRAY // 1_000_000} MB; convert it to JSON Lines")
-    text = _decoded(data, path, "line 1")
-    try:
-        rows = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise _unreadable(path, f"line {error.lineno}", f"invalid JSON: {error.msg}") from None
-    except (ValueError, RecursionError) as error:
-        raise _unreadable(path, "line 1", f"invalid JSON: {error}") from None
-    for n, row in enumerate(rows, 1):
-        yield f"row {n}", json.dumps(row)
 
 
 def _decoded(data: bytes, path: Path, place: str) -> str:

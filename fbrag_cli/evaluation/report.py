@@ -24,7 +24,8 @@ _REPORTED = (
 _ERRORS_NAMED = 3
 _COVERED = (0.25, 0.5, 0.75, 1.0)  # shares of the answers
 _SURE = 0.05  # p below which a difference is marked, because the interval of a few pairs is too narrow
-_SHORT = {RIGHT: "Right", SCORE: "Score", "evidence_recall": "Evidence recall"}
+#: What decides which configuration is better: the first of these that was measured; and its name in the summary.
+_SHORT = {RIGHT: "Right", SCORE: "Score", "evidence_recall": "Evidence recall", "answer_in_context": "Answer read"}
 _STAGES = ("read", "load", "recall", "forward", "select", "answer", "verify", "first_token")
 _ASKED = 40  # questions in a report
 
@@ -128,7 +129,7 @@ def overview(rows: Sequence[Result], pairs: Sequence[Pair] | None = None) -> Rep
 def verdict(new: Group, old: Group) -> str:
     """Return which of two groups is better over the questions that both have, or that no difference can be seen and how many
     questions would be needed (`statistics.needed_pairs`)."""
-    for metric in (RIGHT, SCORE, "evidence_recall"):
+    for metric in _SHORT:
         if paired := _paired(new.values(metric), old.values(metric)):
             break
     else:
@@ -155,7 +156,7 @@ def verdict(new: Group, old: Group) -> str:
 
 def _alone(group: Group) -> str:
     """Return what a single group reaches."""
-    for metric in (RIGHT, SCORE, "evidence_recall"):
+    for metric in _SHORT:
         if values := group.values(metric):
             cell, n = _mean(values), sum(map(len, values.values()))
             between = (
@@ -300,7 +301,7 @@ def _notes(groups: Sequence[Group]) -> Iterator[str]:
         yield f"{len(errors) - _ERRORS_NAMED} other kinds of errors"
     examples = [{(row.dataset, row.id) for row in group.done} for group in groups]
     if any(row.withheld for group in groups for row in group.rows):
-        yield "Withheld answers failed the answer check: they are not right, and score 0."
+        yield "Withheld answers failed the answer check: they score 0, and are right only if the document has no answer."
     if any(each != examples[0] for each in examples):
         yield "The configurations do not have the same examples: compare them by paired differences."
 
@@ -335,7 +336,7 @@ def difference_table(metric: str, pairs: Sequence[tuple[Group, Group]], groups: 
 
 def summary_table(groups: Sequence[Group]) -> Table:
     """Return the shares and means that a decision needs, over all examples that did not fail, and how many did."""
-    scores = [name for name in (RIGHT, SCORE, "evidence_recall") if any(group.values(name) for group in groups)]
+    scores = [name for name in _SHORT if any(group.values(name) for group in groups)]
     columns = [Column(_SHORT[name]) for name in scores]
     columns += [Column(name, unit="count") for name in ("Withheld", "Errors", "Tokens read")] + [
         Column("Seconds", "median", "seconds")

@@ -611,3 +611,13 @@ def test_an_answer_that_holds_the_right_one_is_right(results: Any) -> None:
     open_one = row("2", FB, None, status="not_found", metrics={"abstain": 1.0})
     guess = row("3", FB, None, metrics={"abstain": 0.0})
     assert [each.right for each in results([long, open_one, guess])] == [True, True, False]
+
+
+def test_without_answers_what_was_read_decides(results: Any) -> None:
+    read = [row(str(i), FB, None, status="retrieved", metrics={"answer_in_context": float(i < 9)}) for i in range(10)]
+    other = [row(str(i), OP, None, status="retrieved", metrics={"answer_in_context": 0.0}) for i in range(10)]
+    assert (
+        overview(results([*read, *other]))
+        .verdicts[0]
+        .startswith("fb-rag is better than order-preserving: Answer in the text that the large model read +90.0 points")
+    )
