@@ -113,13 +113,9 @@ def overview(rows: Sequence[Result], pairs: Sequence[Pair] | None = None) -> Rep
             if row.answer is not None or row.status in ("error", "not_found"):
                 replies.setdefault((row.dataset, row.id), {})[group.label] = row
     names = tuple(group.label for group in groups)
-    listed = (
-        sorted(replies.values(), key=lambda of: len({row.right for row in of.values()}) == 1)
-        if len(replies) > _ASKED
-        else [*replies.values()]
-    )
-    notes = [*_notes(groups)]
+    listed, notes = [*replies.values()], [*_notes(groups)]
     if (more := len(listed) - _ASKED) > 0:
+        listed.sort(key=lambda of: len({row.right for row in of.values()}) == 1)
         notes.insert(0, f"{plural(more, 'more question')}: -o FILE writes all rows.")
     tables = (summary_table(groups),) if groups else ()
     asked = tuple(_asked(of, names) for of in listed[:_ASKED])
@@ -158,15 +154,13 @@ def _alone(group: Group) -> str:
     """Return what a single group reaches."""
     for metric in _SHORT:
         if values := group.values(metric):
-            cell, n = _mean(values), sum(map(len, values.values()))
-            between = (
-                ""
-                if cell.low is None or cell.high is None
-                else f" (95% interval: {100 * cell.low:.0f} to {100 * cell.high:.0f}%)"
-            )
+            cell, every = _mean(values), [value for of in values.values() for value in of.values()]
+            said = f"{METRICS[metric]} {100 * (cell.value or 0):.1f}%"
             if metric == RIGHT:
-                return f"{group.label}: {sum(sum(of.values()) for of in values.values()):.0f} of {n} right{between}."
-            return f"{group.label}: {METRICS[metric]} {100 * (cell.value or 0):.1f}%{between}."
+                said = f"{sum(every):.0f} of {len(every)} right"
+            if cell.low is not None and cell.high is not None:
+                said += f" (95% interval: {100 * cell.low:.0f} to {100 * cell.high:.0f}%)"
+            return f"{group.label}: {said}."
     return f"{group.label}: no question was answered."
 
 
