@@ -418,6 +418,7 @@ const shelf = {
     await server.reach(`/v1/documents/${encodeURIComponent(name)}`, { method: "DELETE" });
     await this.load(this.ids().filter((each) => each !== name));
     announce(`${name} is removed.`);
+    $("asked").focus();
     await this.show();
   },
 
