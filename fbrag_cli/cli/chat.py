@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from glob import escape, glob
 from io import TextIOWrapper
+from pathlib import Path
 
 from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.cli.answer import AnswerWriter, answer
@@ -30,6 +31,7 @@ from fbrag_cli.query import ModelNames, Query
 from fbrag_cli.session.conversation import Conversation, Exchange
 from fbrag_cli.session.session import Session
 from fbrag_cli.session.settings import CacheSettings, DocumentSettings, ModelSettings
+from fbrag_cli.storage.files import read_small
 from fbrag_cli.text.printable import dumps, one_line, plural
 from fbrag_cli.trace import Trace
 
@@ -49,6 +51,7 @@ class ChatOptions(PasswordOptions):
     )
     json: bool = option(False, "same as --format json", once=True)
     exit_zero: bool = option(False, "exit 0 even if no answer is found")
+    resume: str | None = option(None, "continue the conversation that /save wrote to FILE", once=True, metavar="FILE")
     no_rewrite: bool = option(False, "do not rewrite follow-up questions", group="Method", once=True)
 
     @property
@@ -80,7 +83,7 @@ def chat(console: Console, options: ChatCommand) -> int:
       fbrag chat book.txt --json < questions.txt | jq -r .answer
     \f
     /help lists the commands, which begin with a slash; a space before the slash makes such a line a question. Nothing of a
-    conversation is saved unless you /save it. --timeout applies to each question. The exit code is 0 on a terminal; with
+    conversation is saved unless you /save it; --resume FILE continues one that was saved. --timeout applies to each question. The exit code is 0 on a terminal; with
     questions from a pipe it is that of the first question that failed, else 1 if no answer was found to one of them, else 0.
     """
     options.answer.check(options.chat.form)
@@ -192,13 +195,13 @@ class Talk:
     """A conversation on the command line. One thread uses it; `interrupt` is called by the handler of a signal.
 
     failed: the exit code of the first question that failed, 0 without one. ended: whether the user wants no more. preset: that of
-    the next question alone, "" for none. saved: files that this conversation was saved to.
+    the next question alone, "" for none. saved: files that hold this conversation. before: what --resume read, "" for nothing.
     """
 
     def __init__(self, session: Session, options: ChatCommand, console: Console, line: ProgressLine) -> None:
-        """Read the documents. Missing models are fetched. Raises as `Session.check`, `collect` and `prepare`."""
+        """Read the documents. Missing models are fetched. Raises as `Session.check`, `collect`, `prepare` and `_resumed`."""
         self.session, self.options, self.console, self._line = session, options, console, line
-        self.failed, self.ended, self.preset, self.saved = 0, False, "", set[str]()
+        self.failed, self.ended, self.preset, self.saved, self.before = 0, False, "", set[str](), ""
         self._was_unanswered = False  # one of the questions that were forgotten
         self.in_json = options.chat.form == "json"
         self._writer = AnswerWriter(sys.stdout, options.chat.form, options.answer, console, line)
@@ -206,6 +209,7 @@ class Talk:
         self._presses, self._stopped = 0, False
         method, retriever = options.method.chosen(on_gpu=session.on_gpu), options.method.retriever
         session.check(method, retriever=retriever)
+        questions = self._resumed(options.chat.resume) if options.chat.resume else []
         password = read_password(options.chat.password_file, console)
         with self._call() as cancellation:
             listener = Listener(progress=line, cancellation=cancellation)
@@ -215,6 +219,22 @@ class Talk:
         self.conversation = Conversation(
             session=session, collection=collection, method=method, retriever=retriever, plain=options.chat.no_rewrite
         )
+        self.conversation.take_up(questions, complete=True)
+
+    def _resumed(self, path: str) -> list[tuple[str, str]]:
+        """Return the questions in a file that /save wrote, with their answers. Raises FbragError `usage` for another file."""
+        from fbrag_cli.render.markdown import questions_in
+
+        try:
+            self.before = read_small(Path(path)).decode()
+        except (OSError, UnicodeDecodeError) as error:
+            why = getattr(error, "strerror", None) or error
+            raise FbragError("usage", f"--resume {one_line(path)}: {why}", "name a file that /save wrote") from None
+        if not (questions := questions_in(self.before)):
+            raise FbragError("usage", f"--resume {one_line(path)}: it has no conversation", "name a file that /save wrote")
+        self.console.info(f"resumed: {plural(len(questions), 'question')} in {one_line(path)}", dim=True)
+        self.saved.add(path)
+        return questions
 
     # -- questions --------------------------------------------------------------------------------------------------------
 
@@ -239,9 +259,10 @@ class Talk:
         self.conversation.models = models
 
     def begin_anew(self) -> None:
-        """Forget the questions and answers so far."""
-        self._was_unanswered = self.unanswered
-        self.conversation.exchanges.clear()
+        """Forget the questions and answers so far. The files that hold them are not overwritten from now on."""
+        self._was_unanswered, self.before = self.unanswered, ""
+        for forgotten in (self.conversation.exchanges, self.conversation.history, self.saved):
+            forgotten.clear()
 
     def more(self) -> None:
         """Answer the last question again from more passages, instead of its answer. Raises as `ask`; `usage` without one."""

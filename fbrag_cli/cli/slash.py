@@ -88,7 +88,7 @@ def _source(talk: Talk, rest: str) -> None:
 def _save(talk: Talk, rest: str) -> None:
     from fbrag_cli.render.answer import answer_of
     from fbrag_cli.render.html import page
-    from fbrag_cli.render.markdown import section
+    from fbrag_cli.render.markdown import questions_in, section
     from fbrag_cli.render.text import Layout
 
     exchanges = talk.conversation.exchanges
@@ -105,8 +105,9 @@ def _save(talk: Talk, rest: str) -> None:
             stream.write(page(exchanges[-1].trace))
         else:
             layout = Layout(context=talk.options.answer.lines)
-            parts = [section(answer_of(each.trace), layout, number) for number, each in enumerate(exchanges, 1)]
-            stream.write("\n\n".join(parts) + "\n")
+            numbered = enumerate(exchanges, len(questions_in(talk.before)) + 1)
+            parts = [section(answer_of(each.trace), layout, number) for number, each in numbered]
+            stream.write("\n\n".join([*filter(None, [talk.before.rstrip()]), *parts]) + "\n")
     talk.saved.add(path)
     what = "the last answer" if is_page else plural(len(exchanges), "question")
     talk.console.info(f"saved: {what} in {path}", dim=True)

@@ -15,7 +15,7 @@ from fbrag_cli.text.printable import one_line
 
 _QUOTED = 300  # characters of a sentence in a footnote
 _OPENS = re.compile(r"\\\[(?!\^)")  # a bracket without its other half links nothing; pages with formulas take "\\[" for one
-_MARK = re.compile(r"(\\.)|\[\^\d+\]", re.DOTALL)  # or an escaped character, which is none
+_MARK = re.compile(r"(\\.)|\[\^[\d-]+\]", re.DOTALL)  # or an escaped character, which is none
 _FOOTNOTE = re.compile(r"\[\^\d+\]: ")
 _NOTE = re.compile(r"\*[^*\s].*\*", re.DOTALL)
 _ESCAPE = re.compile(r"\\([!-/:-@\[-`{-~])")
@@ -53,6 +53,12 @@ def section(answer: Answer, layout: Layout, number: int) -> str:
     number: of the question in the conversation, part of the footnotes' names.
     """
     return f"## {escaped_line(one_line(answer.question))}\n\n{markdown(answer, layout, f'{number}-')}"
+
+
+def questions_in(text: str) -> list[tuple[str, str]]:
+    """Return the questions in a file of sections, each with the first paragraph of its answer; "" if the document had none."""
+    sections = (part.partition("\n") for part in re.split("^## ", text, flags=re.MULTILINE)[1:])
+    return [(_ESCAPE.sub(r"\1", heading).strip(), answer_in(rest.strip().partition("\n\n")[0])) for heading, _, rest in sections]
 
 
 def chat_message(answer: Answer, folder: str = "") -> Iterator[str]:

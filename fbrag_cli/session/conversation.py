@@ -106,14 +106,16 @@ class Conversation:
         self.exchanges.append(Exchange(typed=typed, trace=trace))
         return self.exchanges[-1]
 
-    def take_up(self, said: Sequence[tuple[str, str]], listener: Listener | None = None) -> None:
+    def take_up(self, said: Sequence[tuple[str, str]], listener: Listener | None = None, *, complete: bool = False) -> None:
         """Restore a conversation from a client that repeats it from the beginning.
 
         said: each question as typed, with its answer, "" for none. Each question is rewritten again, for which the small model
-        runs only if its reply is not cached. Raises the same errors as `rewrite_question`.
+        runs only if its reply is not cached. complete: whether the questions need no rewriting. Raises the same errors as
+        `rewrite_question`.
         """
         for typed, answer in said:
-            self.history.append(PastQuestion(_short_question(self.rewrite_question(typed, listener)), _short_answer(answer)))
+            question = typed if complete else self.rewrite_question(typed, listener)
+            self.history.append(PastQuestion(_short_question(question), _short_answer(answer)))
 
     def rewrite_question(self, typed: str, listener: Listener | None = None) -> str:
         """Return the question that a typed one means: as typed, or completed from earlier ones.

@@ -147,6 +147,23 @@ def test_nothing_is_overwritten_but_what_the_chat_saved_itself(fbrag: Run, serve
     assert (tmp_path / "diary.md").read_text() == "Dear diary"
 
 
+def test_a_saved_conversation_is_resumed_and_extended(fbrag: Run, server: Loopback, works: Path, tmp_path: Path) -> None:
+    said = tmp_path / "said.md"
+    fbrag("chat", works, *FAST, *models(server), stdin=f"{BUILT}\n/save {said}\n")
+    before = said.read_text()
+    server.replies.extend([stream(PAID), stream("The railway board.")])
+    again = fbrag("chat", works, "--resume", said, *FAST, *models(server), stdin=f"And who paid for it?\n/save {said}\n")
+    assert "resumed: 1 question in " in again.stderr
+    assert f"understood: {PAID}" in again.stderr
+    assert BUILT in json.dumps(server.chats[-2].body)
+    assert said.read_text().startswith(before.rstrip() + f"\n\n## {PAID}\n\nThe railway board.[^2-1]")
+    new = fbrag("chat", works, "--resume", said, *FAST, *models(server), stdin=f"/new\n{PAID}\n/save {said}\n")
+    assert (new.returncode, f"/save: there is a file {said}" in new.stderr) == (2, True)
+    for wrong in (works, tmp_path / "none.md", tmp_path):
+        refused = fbrag("chat", works, "--resume", wrong, *FAST, *models(server), stdin=BUILT)
+        assert (refused.returncode, refused.stderr.count("error: --resume ")) == (2, 1)
+
+
 def test_no_remark_of_a_chat_names_an_option(fbrag: Run, server: Loopback, tmp_path: Path) -> None:
     path = tmp_path / "lamps.txt"
     path.write_text("\n\n".join(f"A lamp of {each} hung in the {each} room of the old house." for each in ("oil", "gas", "tin")))
