@@ -83,8 +83,9 @@ def chat(console: Console, options: ChatCommand) -> int:
       fbrag chat book.txt --json < questions.txt | jq -r .answer
     \f
     /help lists the commands, which begin with a slash; a space before the slash makes such a line a question. Nothing of a
-    conversation is saved unless you /save it; --resume FILE continues one that was saved. --timeout applies to each question. The exit code is 0 on a terminal; with
-    questions from a pipe it is that of the first question that failed, else 1 if no answer was found to one of them, else 0.
+    conversation is saved unless you /save it; --resume FILE continues one that was saved. --timeout applies to each question. The
+    exit code is 0 on a terminal; with questions from a pipe it is that of the first question that failed, else 1 if no answer was
+    found to one of them, else 0.
     """
     options.answer.check(options.chat.form)
     if "-" in [*options.chat.documents, options.chat.password_file]:
@@ -241,9 +242,7 @@ class Talk:
     def ask(self, typed: str) -> None:
         """Understand a question, answer it, and write the answer. Raises what answering raises."""
         preset, self.preset = self.preset, ""
-        method = self.conversation.method
-        if preset:
-            method = self.options.method.chosen({preset: True}, on_gpu=self.session.on_gpu)
+        method = self.options.method.chosen(preset, on_gpu=self.session.on_gpu) if preset else self.conversation.method
         self._answer(typed, lambda listener: replace(self.conversation.query(typed, listener), method=method))
 
     def use(self, model: str) -> None:

@@ -47,12 +47,17 @@ class MethodOptions(Options):
         """Words of a chunk: those that the user names, else those of the method."""
         return self.chunk_words or find_method(self.method).chunk_words
 
-    def chosen(self, *layers: Layer, on_gpu: bool) -> Method:
+    def chosen(self, preset: str = "", *, on_gpu: bool) -> Method:
         """Return the method, with the defaults of this machine where the user gives no value. Raises FbragError `usage`.
 
-        layers: values that count more than those of the command line.
+        preset: one that a chat has set, with a slash; it counts more than the command line. "" for none.
         """
-        return choose_method(*self._layers, *layers, on_gpu=on_gpu, typed=_typed)
+
+        def typed(name: str) -> str:
+            return f"/{name}" if name == preset else _typed(name)
+
+        layers: list[Layer] = [{preset: True}] if preset else []
+        return choose_method(*self._layers, *layers, on_gpu=on_gpu, typed=typed)
 
 
 def _typed(name: str) -> str:

@@ -113,6 +113,8 @@ def test_a_word_takes_what_it_says_and_nothing_else(fbrag: Run, server: Loopback
         assert f"error: {fault}" in done.stderr.splitlines()
     assert str(works) in done.stderr.splitlines()
     assert "hint: fbrag" not in done.stderr
+    preset = fbrag("chat", works, *FAST, *models(server), stdin=f"/fast {BUILT}\n")
+    assert "error: /fast has no effect with the method order-preserving" in preset.stderr
 
 
 def test_the_only_source_needs_no_number(fbrag: Run, server: Loopback, works: Path) -> None:
