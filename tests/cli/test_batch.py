@@ -463,7 +463,7 @@ def test_a_terminal_shows_how_far_the_run_is(folder: Path, clean_environment: di
                 seen += piece
     assert run.returncode == 1
     os.close(master)
-    assert b"batch: 0 of 4 rows" in seen
+    assert re.search(rb"batch: 0 of 4 rows|0/4 rows", seen)  # a bar, if the models took a second to load
     assert b"4 rows: " in seen
     assert b"3/4 rows, 1 error" in seen
 
