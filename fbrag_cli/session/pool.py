@@ -135,6 +135,7 @@ class Pool(Generic[Key, Value]):
             self._entries.clear()
         for entry in entries:
             entry.stop.request(CancelledError())
+        for entry in entries:
             with entry.making:
                 entry.owned.close()
 
