@@ -31,6 +31,7 @@ from fbrag_cli.text.word_forms import are_alike, is_name, is_number, word_terms
 from fbrag_cli.text.words import term_of, term_spans, terms, word_spans
 
 _NAMED, _ASKED = 2.0, 0.5  # weight of a name or number of the answer, and of the question's terms, where other terms have 1
+_UNSAMPLED = 0.5  # of the weight of a term of the answer that no sample has
 _BESIDE, _ELSEWHERE = 0.5, 0.25  # of a term's weight if it is next to the sentence, and elsewhere in the chunk
 _RANKED = 0.25  # added to a chunk's support for the best score of all chunks, in proportion to the score
 _SHORT = 4  # new terms of a short answer, which a sentence holds whole if no samples agree or disagree with it
@@ -90,15 +91,21 @@ class Citations:
 
 
 def citations(
-    question: str, answer: str, sources: Sequence[Candidate], *, declined: bool, agreed: bool | None = None
+    question: str,
+    answer: str,
+    sources: Sequence[Candidate],
+    *,
+    declined: bool,
+    agreed: bool | None = None,
+    samples: Sequence[str] = (),
 ) -> Citations:
     """Return which sources show an answer from the document; "" without one.
 
     declined: whether the document does not say; a source then shows what is nearest to the question. agreed: whether all samples
-    hold the answer; None if none were drawn. A source without a term of the answer or the question shows what its sample says;
-    without an answer, each does.
+    hold the answer; None if none were drawn. samples: their texts. A source without a term of the answer or the question shows
+    what its sample says; without an answer, each does.
     """
-    evidence = _Judge(question, sources, agreed)
+    evidence = _Judge(question, sources, agreed, samples)
     said = question if declined else answer
     sought, shown = evidence.sought(said) if said else None, []
     for i, source in enumerate(sources):
@@ -159,10 +166,11 @@ class _Source:
 class _Judge:
     """The sources of an answer, and the weights of terms in them."""
 
-    def __init__(self, question: str, sources: Sequence[Candidate], agreed: bool | None) -> None:
+    def __init__(self, question: str, sources: Sequence[Candidate], agreed: bool | None, samples: Sequence[str]) -> None:
         self.languages = tuple(dict.fromkeys(source.passage.document.language for source in sources)) or ("",)
         self.sources = [_Source(source.passage, self.languages) for source in sources]
         self.question, self.asked, self._agreed = question, frozenset(terms(question, self.languages)), agreed
+        self._sampled = frozenset(terms("\n".join(samples), self.languages))
         self._plain = frozenset(self.plain(question))
         self._ranks = [1 + _RANKED * max(0.0, source.score) for source in sources]
         sentences = [held for source in self.sources for held in source.terms]
@@ -179,7 +187,8 @@ class _Judge:
             own.add(term)
             if is_name(word):
                 names.add(term)
-            weights[term] = max(weights.get(term, 0.0), self._idf(term) * (_NAMED if term in names else 1))
+            weight = (_NAMED if term in names else 1) * (_UNSAMPLED if self._sampled and term not in self._sampled else 1)
+            weights[term] = max(weights.get(term, 0.0), self._idf(term) * weight)
         new = frozenset(own - self.asked or own or self.asked)
         return _Terms(weights, new, frozenset(names), self._plain - new or self.asked - new)
 

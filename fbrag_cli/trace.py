@@ -271,7 +271,8 @@ class Trace:
             candidates.append(Candidate(passage, score, said))
         answer = self.answer if self.status == "answered" and self.from_document else None
         agreed = None if self.verdict.agreement is None else self.verdict.agreement == 1
-        return citations(self.question, answer or "", candidates, declined=self.status == "not_found", agreed=agreed)
+        texts, declined = [sample.scored_text for sample in samples], self.status == "not_found"
+        return citations(self.question, answer or "", candidates, declined=declined, agreed=agreed, samples=texts)
 
 
 def _positions(passages: Iterable[Passage]) -> tuple[int, ...]:

@@ -128,6 +128,17 @@ def test_an_answer_that_all_samples_hold_is_shown_by_a_sentence_that_has_all_of_
     assert answer_of(half).uncited
 
 
+def test_of_several_sentences_the_one_with_words_of_the_samples_is_cited_first() -> None:
+    loser = "He would scarcely be ten pounds a year the loser by it. Lydia left."
+    trace = trace_of(
+        loser, "Ten thousand a year! What is it to me?", answer="Ten thousand pounds", question="What has he a year?"
+    )
+    lookup = test_passages.trace_of("x", "", "Ten thousand a year").forward
+    trace = replace(trace, forward=lookup, verdict=Verdict(agreement=2 / 3))
+    assert answer_of(trace).sources[0].sentence is not None
+    assert answer_of(trace).sources[0].sentence.text == "Ten thousand a year!"
+
+
 def test_without_samples_a_short_answer_has_to_be_in_one_sentence_whole() -> None:
     told = trace_of(BOX, answer="Tobias Wrenn, in 1894", question="Who sealed the box, and when?")
     assert answer_of(told).uncited
