@@ -303,7 +303,7 @@ def test_commands_with_few_options_show_all_of_them(fbrag: Run) -> None:
 @pytest.mark.parametrize(
     ("command", "usage", "argument"),
     [
-        (["ask"], "fbrag ask [OPTIONS] DOC... QUESTION", "DOC... QUESTION  files or folders to search"),
+        (["ask"], "fbrag ask [OPTIONS] DOC... QUESTION", "DOC... QUESTION  files, folders or @NAMES of folders to search"),
         (["models", "pull"], "fbrag models pull [OPTIONS] [NAME...]", "NAME...  names from 'list --all'"),
         (
             ["models"],
