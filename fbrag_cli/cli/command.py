@@ -51,7 +51,7 @@ FIRST = {
     "explain": "--json --html --pages --rows --all --find --show-samples --large --small",
     "text": "--output --pages --password-file --encoding --lang --markup --include --exclude",
     "chat": "--answer-only --json --sources --resume --fast --thorough --large --small",
-    "batch": "--questions --pairs --merge --limit --output --html --wide --dry-run --retry-errors --jobs --large",
+    "batch": "--questions --pairs --merge --limit --output --html --wide --dry-run --retry-errors --large",
     "ui": "--port --password-file --include --exclude --large --small --idle",
     "serve": "--host --port --token-file --open --json --large --small --idle",
     "mcp": "--allow --large --small --offline --verbose",
