@@ -36,7 +36,7 @@ def markdown(answer: Answer, layout: Layout, prefix: str = "") -> str:
     others = [source.number for source in answer.sources if source.number not in answer.cited]
     parts = [
         escaped(answer.head) + "".join(escaped(piece) + marks(numbers) for piece, numbers in answer.pieces),
-        *map(escaped_line, answer.notes()),
+        *map(escaped_line, answer.notes(anyway="", more="") if prefix else answer.notes()),
     ]
     parts += [f"{'Other sources' if answer.cited else answer.heading}: {marks(others)}"] if others else []
     for source in answer.sources:

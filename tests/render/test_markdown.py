@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from fbrag_cli.render.answer import answer_of
-from fbrag_cli.render.markdown import answer_in, chat_message, markup_free
+from fbrag_cli.render.markdown import answer_in, chat_message, markdown, markup_free, section
+from fbrag_cli.render.text import Layout
 from fbrag_cli.text.languages import sentence
 from fbrag_cli.trace import Trace, Verdict
 from tests.render.test_passages import TEXT, asked, trace_of
@@ -59,6 +60,12 @@ def test_the_answer_comes_back_as_it_was(said: str) -> None:
 @pytest.mark.parametrize("said", ["C:\\", "C:\\\\", "[^1]", "\\[^1]"])
 def test_a_mark_behind_a_backslash_does_not_come_back(said: str) -> None:
     assert answer_in(f"{markup_free(said)}[^1]\n\n*Not in the sources: C*[^1]") == said
+
+
+def test_a_conversation_in_markdown_names_no_option_of_the_command_line() -> None:
+    declined = answer_of(replace(trace_of(TEXT, "Goss", ""), status="not_found"))
+    assert "Unsupported answer: Goss\n" in section(declined, Layout(context=0), 1)
+    assert "Unsupported answer: Goss (use --allow-unsupported" in markdown(declined, Layout(context=0))
 
 
 def test_the_answer_is_read_out_of_its_message_again() -> None:

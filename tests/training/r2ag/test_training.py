@@ -143,7 +143,7 @@ def training(path: Path, settings: Any, seed: int = 1) -> Any:
 
 def test_rows_say_what_features_say_and_soft_rows_cannot(tmp_path: Path) -> None:
     needs("torch")
-    from fbrag_cli.training.r2ag.training import R2agTraining
+    from fbrag_cli.training.r2ag.settings import R2agTraining
 
     found = {}
     for control in ("none", "soft"):
@@ -161,7 +161,7 @@ def test_rows_say_what_features_say_and_soft_rows_cannot(tmp_path: Path) -> None
 def test_lists_without_an_answer_teach_relevance_alone(tmp_path: Path) -> None:
     needs("torch")
     from fbrag_cli.training.r2ag.fit import R2agFit
-    from fbrag_cli.training.r2ag.training import R2agTraining
+    from fbrag_cli.training.r2ag.settings import R2agTraining
 
     both = [*tasks(120, dev=False, seed=1), *tasks(40, dev=True, seed=2)]
     for i, each in enumerate(both):
@@ -180,7 +180,7 @@ def test_lists_without_an_answer_teach_relevance_alone(tmp_path: Path) -> None:
 def test_a_stopped_run_ends_as_one_that_was_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     needs("torch")
     from fbrag_cli.training.r2ag import fit as r2ag_fit
-    from fbrag_cli.training.r2ag.training import R2agTraining
+    from fbrag_cli.training.r2ag.settings import R2agTraining
 
     monkeypatch.setattr(r2ag_fit, "_BETWEEN_WRITES", 0.0)
     settings = R2agTraining(epochs=2)
