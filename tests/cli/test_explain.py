@@ -213,7 +213,7 @@ def test_one_chunk_is_not_called_chunks(fbrag_cached: Run, tmp_path: Path) -> No
         ("models", "list", "--json"),
         ("cache", "size", "--json"),
         ("config", "show", "--config", "x\x9b31m\u202e.toml", "--json"),
-        ("doctor", "--json", "--offline", "--skip-gpu"),
+        ("doctor", "--config", "x\x9b31m\u202e.toml", "--json", "--offline", "--skip-gpu"),
     ],
 )
 def test_no_json_carries_what_a_terminal_would_obey(command: tuple[str, ...], fbrag: Run, tmp_path: Path) -> None:

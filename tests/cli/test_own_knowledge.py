@@ -123,7 +123,7 @@ def test_they_are_compared_with_a_method_that_reads(fbrag_cached: Run, tmp_path:
     assert [found[method]["metrics"]["evidence_recall"] for method in ("closed-book", "genread")] == [0, 0]
     assert found["closed-book"]["tokens_read"] < found["vanilla"]["tokens_read"] < found["refeed"]["tokens_read"]
     assert "select" not in found["closed-book"]["configuration"]
-    (report,) = json.loads(done.stdout)
+    _, report = json.loads(done.stdout)
     (table,) = (table for table in report["tables"] if table["name"] == "contains")
     assert {row["configuration"] for row in table["rows"]} == {"closed-book", "genread", "refeed", "vanilla"}
 
