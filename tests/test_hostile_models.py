@@ -139,7 +139,11 @@ def test_a_batch_over_everything_hostile_has_a_row_for_each_question(here: Here,
             assert b"\n=HYPERLINK" not in data
             assert b",=HYPERLINK" not in data
     rows = [json.loads(line) for line in Path("rows.jsonl").read_text("utf-8").splitlines()]
-    assert len(rows) == len({(row["document"], row["id"]) for row in rows}) == 3 * len(list(folder.iterdir()))
+    ids: dict[str, list[str | None]] = {}
+    for row in rows:
+        ids.setdefault(row["document"], []).append(row["id"])
+    assert len(ids) == len(list(folder.iterdir()))
+    assert all(of == [None] or len({*of}) == len(of) == 3 for of in ids.values())  # one row for a document that cannot be read
 
 
 def test_every_trained_folder_is_used_or_refused(here: Here, tmp_path: Path) -> None:
