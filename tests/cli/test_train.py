@@ -11,13 +11,16 @@ from tests.training.ships import rows_file
 
 _RUN = """
 import sys
+from types import SimpleNamespace
 from fbrag_cli.cli.main import main
 from fbrag_cli.training.registry import TRAININGS
-def told(self, work):
+def told(work, settings):
     import torch
     print("threads", torch.get_num_threads())
-TRAININGS[0].run = told
-sys.argv = ["fbrag", "train", TRAININGS[0].name, sys.argv[1], "-t", "1", "-o", sys.argv[2]]
+sys.modules["told"] = SimpleNamespace(train=told)
+training = next(iter(TRAININGS))
+TRAININGS[training] = "told"
+sys.argv = ["fbrag", "train", training.name, sys.argv[1], "-t", "1", "-o", sys.argv[2]]
 main()
 """
 
