@@ -5,8 +5,8 @@
 
 Each output is one command as a user types it (exit code, stdout, stderr, the file it wrote), by the default model on one thread.
 The first one of a question draws its samples; the others take them from the cache. Seconds, speeds and the folder of the run are
-replaced by a letter. `compare` prints each difference as a diff and ends in 1 if there is one. Both runs are made on one machine:
-another processor may answer in other words.
+replaced by a letter. `compare` prints each difference as a diff and ends in 1 if there is one. Both runs are made on one machine,
+as another processor may answer in other words, and in checkouts of one name: with two documents it is in the prompt.
 """
 
 from __future__ import annotations
