@@ -62,7 +62,7 @@ def answered(job: Job, trace: Trace, settings: Mapping[str, object]) -> dict[str
         settings,
         status=trace.status,
         answer=trace.answer if is_answered else None,
-        value=_value(job, trace.answer or "", shown) if is_answered and job.type and not shown.head else None,
+        value=_value(job, trace.answer or "", shown) if is_answered and job.type and not shown.low_confidence else None,
         unsupported_answer=None if is_answered else trace.answer,
         location="; ".join(map(place, sentences)) or None,
         quote=" … ".join(one_line(sentence.text) for sentence in sentences) or None,

@@ -191,8 +191,8 @@ def _plan(command: BatchCommand, jobs: Sequence[Job], console: Console) -> int:
     rows = list[dict[str, Any]]()
     with suppress(OSError, ValueError):  # other faults of an output are told by a run
         rows = parsed(sheet.rows_of(command.batch.output).read_bytes(), sheet.SCHEMA) if command.batch.resume else []
-    done = {(row.get("document"), row.get("id")) for row in rows}
-    todo = [job for job in jobs if job.key not in done and (job.document, None) not in done]
+    done = {(row.get("document"), row.get("id") or "") for row in rows}
+    todo = [job for job in jobs if done.isdisjoint((job.key, job.unreadable.key))]
     seconds = [float(row["seconds"]) for row in rows if row.get("seconds")]
     documents, unreadable = list(dict.fromkeys(job.documents for job in todo)), False
     with progress_line(console) as line, open_session(command.models, command.cache, console, line) as session:

@@ -234,20 +234,18 @@ def agreement(trace: Trace) -> float | None:
     terms that it lacks are no names and no numbers: "ten thousand a year" and "ten thousand pounds".
     """
     drawn = trace.samples if trace.retrieved else ()
-    asked = frozenset(_terms(trace, trace.question))
-    own = _terms(trace, trace.answer or "")
-    sought = own.keys() - asked or own.keys()
+    own, asked = _terms(trace, trace.answer or ""), _terms(trace, trace.question)
+    sought = own - asked or own
     if not drawn or not sought:
         return None
-    least = len(sought) if len(sought) <= _SHORT else len(sought) / 2
+    least, names = len(sought) if len(sought) <= _SHORT else len(sought) / 2, _names(trace, trace.answer or "")
 
     def agrees(sample: ForwardSample) -> bool:
         given = _terms(trace, sample.answer)
-        more = given.keys() - own.keys() - asked
-        if len(sought & _terms(trace, sample.text).keys()) >= least:
-            return not any(given[term] for term in more)
-        held = sought & given.keys()
-        return not more and len(held) >= len(sought) / 2 and not any(own[term] for term in sought - held)
+        more, held = given - own - asked, sought & given
+        if len(sought & _terms(trace, sample.text)) >= least:
+            return more.isdisjoint(_names(trace, sample.answer))
+        return not more and len(held) >= len(sought) / 2 and names.isdisjoint(sought - held)
 
     return sum(map(agrees, drawn)) / len(drawn)
 
@@ -268,19 +266,25 @@ def judged(trace: Trace, support: float | None) -> Trace:
     return replace(trace, status="not_found" if declined else "answered", verdict=verdict)
 
 
-def _terms(trace: Trace, text: str) -> dict[str, bool]:
-    """Return the terms of a text, each with whether it is of a number or of a name: a word with a capital that the context never
-    has without one."""
+def _terms(trace: Trace, text: str) -> frozenset[str]:
+    from fbrag_cli.text.words import terms
+
+    return frozenset(terms(text, _languages(trace)))
+
+
+def _names(trace: Trace, text: str) -> frozenset[str]:
+    """Return the terms of the numbers and names of a text: words with a capital that the context never has without one."""
     from fbrag_cli.text.word_forms import is_name, is_number
     from fbrag_cli.text.words import term_spans
 
-    languages = tuple(dict.fromkeys(passage.document.language for passage in trace.context))
-    found: dict[str, bool] = {}
-    for start, end, term in term_spans(text, languages or ("",)):
-        word = text[start:end]
-        named = is_number(word) or (is_name(word) and not any(word.lower() in passage.text for passage in trace.context))
-        found[term] = found.get(term, False) or named
-    return found
+    def is_named(word: str) -> bool:
+        return is_number(word) or (is_name(word) and not any(word.lower() in passage.text for passage in trace.context))
+
+    return frozenset(term for start, end, term in term_spans(text, _languages(trace)) if is_named(text[start:end]))
+
+
+def _languages(trace: Trace) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(passage.document.language for passage in trace.context)) or ("",)
 
 
 def draw_forward_samples(model: Generator, messages: Sequence[Message], n: int, sampling: Sampling, tools: Tools) -> Generations:

@@ -136,14 +136,14 @@ def sources(trace: Trace, answer: Answer) -> list[dict[str, Any]]:
             "duplicates": [place_of(copy) for copy in duplicates(trace, source.passage)],
             "near_copies": [place_of(copy) for copy in near_copies(trace, source.passage)],
             "text": source.passage.text,
-            "sentence": source.sentence and sentence(source.sentence),
+            "sentence": source.sentence and _sentence(source.sentence),
             "highlights": [list(span) for span in source.marks],
         }
         for source in answer.sources
     ]
 
 
-def sentence(sentence: Passage) -> dict[str, Any]:
+def _sentence(sentence: Passage) -> dict[str, Any]:
     """Return a sentence that shows an answer: its text on one line, and its place."""
     placed = place_of(sentence)
     return {"text": one_line(sentence.text), **{name: placed[name] for name in _OF_A_SENTENCE}}

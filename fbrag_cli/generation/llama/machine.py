@@ -8,7 +8,6 @@ from __future__ import annotations
 import ctypes
 import math
 import os
-import platform
 import re
 import sys
 import threading
@@ -168,15 +167,6 @@ def system_info() -> str:
     """Return the instructions and backends that this build of llama.cpp uses, such as "CPU : AVX2 = 1 | ..."."""
     native_log.install()
     return _text(llama_cpp.llama_print_system_info())
-
-
-def cpu_name() -> str:
-    """Return the CPU's name from /proc/cpuinfo, else from Python."""
-    try:
-        match = re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
-    except OSError:
-        match = None
-    return match[1] if match else platform.processor() or platform.machine()
 
 
 def physical_cores() -> int:

@@ -15,6 +15,7 @@ from fbrag_cli.text.printable import one_line, printable
 
 if TYPE_CHECKING:
     from fbrag_cli.progress import Listener
+    from fbrag_cli.render.answer import Answer
     from fbrag_cli.serving.job import Job
     from fbrag_cli.trace import Trace
 
@@ -158,8 +159,12 @@ def found(trace: Trace, offset: int, n: int, most: int) -> Any:
 
     most: as of `bounded`.
     """
+    from fbrag_cli.render.answer import answer_of
+
     scores = trace.scores.combined  # below 0 for a word that most chunks hold, and 0 for one that half of them hold
-    passages = [each for each in _sources(trace) if scores[each["chunk"] - 1] or _holds_a_word(trace, each["chunk"] - 1)]
+    passages = [
+        each for each in _sources(trace, answer_of(trace)) if scores[each["chunk"] - 1] or _holds_a_word(trace, each["chunk"] - 1)
+    ]
     about = {"missing_terms": list(trace.missing_terms), "warnings": _warnings(trace)}
     return _page("passages", passages, offset, n, most, about)
 
@@ -194,7 +199,7 @@ def answered(trace: Trace, most: int) -> dict[str, Any]:
         **{key: certain[key] for key in ("low_confidence", "uncited", "confidence")},
         "missing_terms": list(trace.missing_terms),
         "matching_passages": matching_passages(shown),
-        "sources": _sources(trace),
+        "sources": _sources(trace, shown),
         "warnings": _warnings(trace),
     }
 
@@ -262,13 +267,11 @@ def _size(record: dict[str, Any]) -> int:
     return len(json.dumps(record, ensure_ascii=False))
 
 
-def _sources(trace: Trace) -> list[dict[str, Any]]:
+def _sources(trace: Trace, answer: Answer) -> list[dict[str, Any]]:
     """Return the passages. Where some show the answer, of the others only the sentence nearest to it has its text."""
-    from fbrag_cli.render.answer import answer_of
     from fbrag_cli.render.as_json import sources
 
-    answer, parts = answer_of(trace), list[dict[str, Any]]()
-    cited = answer.cited
+    cited, parts = answer.cited, list[dict[str, Any]]()
     for source in sources(trace, answer):
         sentence, in_full = source["sentence"], not cited or source["id"] in cited
         about = {"relative_score": source["relative_score"], "sentence": sentence and _part(sentence, _OF_A_SENTENCE)}
