@@ -34,10 +34,15 @@ def japanese(encoding: str, state: bytes = b"", y: int = 700) -> bytes:
     )
 
 
+def unbroken(text: str) -> str:
+    """Return the text as one line: where a Japanese font is installed, PDFium reads the signs, and each column is a line."""
+    return text.replace("\n", "")
+
+
 @pytest.mark.parametrize("encoding", ENCODINGS)
 def test_signs_of_a_font_that_is_not_embedded_are_read(tmp_path: Path, encoding: str) -> None:
     path = written(tmp_path, japanese(encoding))
-    assert load(path).text == RULES
+    assert unbroken(load(path).text) == RULES
 
 
 def test_pdfium_gives_none_of_them() -> None:
@@ -50,4 +55,4 @@ def test_pdfium_gives_none_of_them() -> None:
 def test_hidden_ones_are_not_read(tmp_path: Path, state: bytes) -> None:
     path = written(tmp_path, japanese("90ms-RKSJ-V", state))
     assert refused(path).code == "doc_empty"
-    assert load(path, markup=True).text == RULES
+    assert unbroken(load(path, markup=True).text) == RULES
