@@ -20,7 +20,7 @@ from fbrag_cli.documents.lines import page_name
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.build import versions
 from fbrag_cli.render.answer import Answer, answer_of
-from fbrag_cli.render.as_json import certainty, citations, matching_passages, sources
+from fbrag_cli.render.as_json import certainty, citations, matching_passages, sources, warnings
 from fbrag_cli.render.matrix import MARK, Cell, Matrix
 from fbrag_cli.render.passages import place
 from fbrag_cli.storage.files import not_writable, open_regular
@@ -75,7 +75,7 @@ def answered(job: Job, trace: Trace, settings: Mapping[str, object]) -> dict[str
         ],
         citations=citations(shown),
         seconds=round(sum(stage.seconds for stage in trace.stages if stage.name not in _NO_QUESTION), 3),
-        warnings=[*trace.warnings, *(warning for document in documents for warning in document.warnings)],
+        warnings=warnings(trace, shown),
         sha256=[document.sha256 for document in documents],
     )
 

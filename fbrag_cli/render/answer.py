@@ -9,7 +9,7 @@ from typing import Literal
 from fbrag_cli.citations import Claim
 from fbrag_cli.corpus import Passage
 from fbrag_cli.query import DEFAULT_RETRIEVER
-from fbrag_cli.render.passages import also_in, scored
+from fbrag_cli.render.passages import also_in, in_part, scored
 from fbrag_cli.text.languages import asks_for_many, detect, sentence, stop_words
 from fbrag_cli.text.printable import one_line, plural, printable
 from fbrag_cli.text.spans import Span
@@ -20,8 +20,6 @@ from fbrag_cli.trace import Trace
 OWN_KNOWLEDGE = "from the model's own knowledge, not from the document"
 #: How the command line prints an answer that the sources do not support.
 ANYWAY = " (use --allow-unsupported to print it)"
-#: How the command line reads more of the passages that match.
-MORE = ": --select {}"
 #: The heading of sources before there is an answer.
 SELECTED = "Selected chunks"
 #: Says that no sentence earns a citation.
@@ -64,22 +62,23 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Matches:
-    """The number of passages that match a question by its words, if there are more than were read.
+class Unread:
+    """Passages that were not read, although the question may need them.
 
-    read: number of the passages that match and were read, of `found`. is_count: whether the question asks for a number of
-    things. larger: the number of --select that reads twice as much; None if no more can be read.
+    read, found: number of the passages that match by the words of the question, of those that were read, and of all; both None if
+    no more match than were read, or if it cannot be determined. whole: that the question asks for the whole document, and how
+    much of it was read; "" for another question. way: how the command line reads more; "" if it cannot.
     """
 
-    read: int
-    found: int
-    is_count: bool
-    larger: int | None
+    read: int | None
+    found: int | None
+    whole: str
+    way: str
 
-    def said(self, more: str) -> str:
-        """Return it as a line. more: text after the numbers if more can be read, with `{}` for the number of --select."""
-        counted = ", and a count needs all" if self.is_count else ""
-        return f"{self.read} of {self.found:,} matching passages read{counted}{more.format(self.larger) if self.larger else ''}"
+    def said(self, more: str | None = None) -> str:
+        """Return it as a line. more: text at its end that says how to read more, if more can be read; None for `way`."""
+        told = self.whole or f"{self.read} of {self.found:,} matching passages read"
+        return f"{told}{(f': {self.way}' if more is None else more) if self.way else ''}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +92,7 @@ class Answer:
     no answer, names if the answer is marked for them. sample_answers: other answers of the samples, if the answer is marked.
     unsupported_answer: the model's answer if none was found. uncited: whether no sentence holds the answer. unsupported_terms:
     its words that are in no source. grounds: what it rests on, a few words each. cut: says that it was cut at its length limit,
-    else "". matches: None if everything that matches was read, or if it cannot be determined.
+    else "". unread: what the question may need of what was not read; None if nothing.
     """
 
     question: str
@@ -112,7 +111,7 @@ class Answer:
     unsupported_terms: tuple[str, ...]
     grounds: tuple[str, ...]
     cut: str
-    matches: Matches | None
+    unread: Unread | None
 
     @property
     def answered(self) -> bool:
@@ -134,11 +133,11 @@ class Answer:
         """Return the numbers of the sources that show a sentence."""
         return tuple(each.number for each in self.sources if each.shows == "best" and each.number)
 
-    def notes(self, *, anyway: str = ANYWAY, more: str = MORE, sources: bool = True) -> Iterator[str]:
+    def notes(self, *, anyway: str = ANYWAY, more: str | None = None, sources: bool = True) -> Iterator[str]:
         """Yield the notes below the answer: the best reason to doubt it; without an answer, what is missing and what was
         withheld.
 
-        anyway: text after a withheld answer. more: as for `Matches.said`. sources: whether the sources are shown.
+        anyway: text after a withheld answer. more: as for `Unread.said`. sources: whether the sources are shown.
         """
         if self.own_knowledge:
             yield f"The answer is {OWN_KNOWLEDGE}."
@@ -152,8 +151,8 @@ class Answer:
             yield f"Not in the sources: {_first(self.unsupported_terms)}"
         elif sources and self.uncited:
             yield f"{UNCITED[0].upper()}{UNCITED[1:]}."
-        if self.matches:
-            yield self.matches.said(more)
+        if self.unread:
+            yield self.unread.said(more)
 
 
 def answer_of(trace: Trace) -> Answer:
@@ -207,7 +206,7 @@ def answer_of(trace: Trace) -> Answer:
         unsupported_terms=cited.unsupported_terms,
         grounds=tuple(_grounds(trace, len(named))),
         cut=f"Cut at its length limit of {trace.method.max_tokens} tokens." if trace.truncated else "",
-        matches=_matches(trace),
+        unread=_unread(trace),
     )
 
 
@@ -226,28 +225,74 @@ def agreement(trace: Trace) -> str:
     return f"{round(trace.verdict.agreement * n)} of {plural(n, 'sample')} agree"
 
 
-def _matches(trace: Trace) -> Matches | None:
-    """Return how many passages match the question, if they are more than were read; else None.
+def _unread(trace: Trace) -> Unread | None:
+    """Return what the question may need of the passages that were not read; None if nothing, and before there is an answer.
 
     A passage matches whose score by the question's words is near to the best one. In prose few are; in lists, tables and folders
-    of like files there may be more than were read.
+    of like files there may be more than were read. A question for the whole document needs all passages; one for a number of
+    things too, if any that matches was not read: else the number may be in the text.
     """
     scores, read = trace.scores.backward, {*trace.selected}
-    best = float(scores.max(initial=0))
-    if trace.status == "retrieved" or not read or trace.retriever != DEFAULT_RETRIEVER or best <= 0:
+    if trace.status == "retrieved" or not read:
         return None
-    asks = asks_for_many(trace.query.text, _asked_in(trace.query.text))
-    near = (scores >= best * (_MAY_MATCH if asks else _MATCHES)).nonzero()[0].tolist()
-    matching = {*near} - trace.selection.duplicate_of.keys()
-    unread = matching - read
-    if not (unread if asks == "count" else len(matching) > len(read)):
+    asks = _asks(trace)
+    best, matching = float(scores.max(initial=0)), set[int]()
+    if trace.retriever == DEFAULT_RETRIEVER and best > 0:
+        near = scores >= best * (_MAY_MATCH if asks else _MATCHES)
+        matching = {*near.nonzero()[0].tolist()} - trace.selection.duplicate_of.keys()
+    is_whole = asks == "whole" or (asks == "count" and bool(matching - read))
+    whole = _part_read(trace) if is_whole else ""
+    more_match = bool(matching - read) if whole else len(matching) > len(read)
+    if not (whole or more_match):
         return None
-    return Matches(
-        read=len(matching & read),
-        found=len(matching),
-        is_count=asks == "count",
-        larger=trace.method.larger_select,
+    return Unread(
+        read=len(matching & read) if more_match else None,
+        found=len(matching) if more_match else None,
+        whole=whole,
+        way=_way(trace, bool(whole)),
     )
+
+
+def _asks(trace: Trace) -> str:
+    """Return what `asks_for_many` returns. A short question ("Résume le texte.") has too few words to show its language, so that
+    of the documents counts too."""
+    asked = _asked_in(trace.question)
+    for language in dict.fromkeys([asked, detect(trace.question), *trace.corpus.languages]):
+        if (asks := asks_for_many(trace.question, language)) in ("whole", "count"):
+            return asks
+    return asks_for_many(trace.question, asked)
+
+
+def _part_read(trace: Trace) -> str:
+    """Return that the question asks for all of the documents, and how much of them was read; "" if all of them were, or if the
+    method reads as much as the model can."""
+    n_documents, n_chunks = len(trace.corpus.documents), len(trace.corpus.chunks) - len(trace.selection.duplicate_of)
+    parts = "parts of " if in_part(trace) else ""
+    if not trace.method.retrieves or (len(trace.selected) >= n_chunks and not parts):
+        return ""
+    asked = "the whole document" if n_documents == 1 else f"all {n_documents:,} documents"
+    return f"This asks for {asked}: {parts}{len(trace.selected)} of {plural(n_chunks, 'passage')} were read"
+
+
+def _way(trace: Trace, is_whole: bool) -> str:
+    """Return what to type to read more, and for a question about the whole document to read all of it if the model can; "" if
+    nothing more can be read."""
+    if not (larger := trace.method.larger_select):
+        return ""
+    if is_whole and _fits(trace):
+        return "--method long-context"
+    if is_whole and len(trace.corpus.documents) > 1:
+        return "fbrag batch asks each one"
+    return f"--select {larger}"
+
+
+def _fits(trace: Trace) -> bool:
+    """Return whether all of the documents fit the window of the large model, by the number of tokens of what it has read."""
+    large, n_read = trace.models.get("large"), sum(passage.n_words for passage in trace.context)
+    tokens = next((stage.prompt_tokens for stage in trace.stages if stage.name == "answer"), 0)
+    if not (large and large.context_tokens and n_read and tokens):
+        return False
+    return trace.corpus.n_words * tokens / n_read + trace.method.max_tokens <= large.context_tokens
 
 
 def _grounds(trace: Trace, n_cited: int) -> Iterator[str]:

@@ -60,6 +60,7 @@ def answer(trace: Trace, *, memory_mb: float, typed: str | None = None) -> dict[
         "truncated": trace.truncated,
         "sources": sources(trace, shown),
         **_shared(trace, memory_mb),
+        "warnings": warnings(trace, shown),
     }
 
 
@@ -110,11 +111,17 @@ def citations(answer: Answer) -> list[dict[str, Any]]:
 
 
 def matching_passages(answer: Answer) -> dict[str, Any] | None:
-    """Return how many passages match the question, and how many of them were read; None if all of them were read, or if it cannot
-    be determined."""
-    if (matches := answer.matches) is None:
-        return None
-    return {"read": matches.read, "found": matches.found}
+    """Return how many passages match the question, and how many of them were read; None if no more match than were read, or if it
+    cannot be determined."""
+    unread = answer.unread
+    return None if unread is None or unread.found is None else {"read": unread.read, "found": unread.found}
+
+
+def warnings(trace: Trace, answer: Answer | None = None) -> list[str]:
+    """Return the warnings of a question and of its documents. answer: if its question asks for the whole document, one of them
+    says how much of it was read."""
+    of_documents = (warning for document in trace.corpus.documents for warning in document.warnings)
+    return [*trace.warnings, *([answer.unread.whole] if answer and answer.unread and answer.unread.whole else []), *of_documents]
 
 
 def sources(trace: Trace, answer: Answer) -> list[dict[str, Any]]:
@@ -173,7 +180,7 @@ def _shared(trace: Trace, memory_mb: float) -> dict[str, Any]:
         "stages": [_stage(stage) for stage in trace.stages],
         "cached": list(trace.cached),
         "memory": {"ram_peak_mb": round(memory_mb)},
-        "warnings": [*trace.warnings, *(warning for document in trace.corpus.documents for warning in document.warnings)],
+        "warnings": warnings(trace),
         "seed": trace.method.seed,
         "versions": versions(),
     }

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from fbrag_cli.corpus import Passage
-from fbrag_cli.render.answer import ANYWAY, MORE, OWN_KNOWLEDGE, Answer, Source, agreement
+from fbrag_cli.render.answer import ANYWAY, OWN_KNOWLEDGE, Answer, Source, agreement
 from fbrag_cli.render.passages import LONGEST_LINE, in_part, line_text, link, location, place, shown_lines, surrounded
 from fbrag_cli.text.printable import plural
 from fbrag_cli.text.terminal import ACCENT, BOLD, DIM, Styled
@@ -48,7 +48,7 @@ class Layout:
         return source.passage if self.context is None else source.sentence or source.passage
 
 
-def text(answer: Answer, layout: Layout, before: Sequence[Passage] = (), *, anyway: str = ANYWAY, more: str = MORE) -> str:
+def text(answer: Answer, layout: Layout, before: Sequence[Passage] = (), *, anyway: str = ANYWAY, more: str | None = None) -> str:
     """Return the answer, the cited sources, the reasons to doubt it, and the places of the other sources, with a blank line
     between them.
 

@@ -87,16 +87,20 @@ def referring_words(language: str) -> frozenset[str]:
     return frozenset(_text(language, "referring_words").casefold().split())
 
 
-def asks_for_many(question: str, language: str) -> Literal["count", "comparison", ""]:
-    """Return whether a question in a language asks for a number of things, or for all, the most or a difference; "" if for
-    neither, or if the language has no lists."""
+def asks_for_many(question: str, language: str) -> Literal["whole", "count", "comparison", ""]:
+    """Return whether a question in a language asks for the whole document ("summarize", "list all"), for a number of things, or
+    for the most or a difference; "" if for none of these, or if the language has no lists."""
     apart = "" if language in ("zh", "ja") else " "  # is between words
     asked = apart + apart.join(re.findall(r"\w+", question.casefold())) + apart
 
-    def has(key: str) -> bool:
-        return any(apart + each.replace("_", apart) + apart in asked for each in _text(language, key).casefold().split())
+    def has(words: str) -> bool:
+        phrases = (each.replace("_", apart) + apart for each in words.casefold().split())
+        return any(asked.startswith(apart + each[1:]) if each[0] == "^" else apart + each in asked for each in phrases)
 
-    return "count" if has("counting_words") else "comparison" if has("comparing_words") else ""
+    whole, _, count = _text(language, "whole_words").partition("|")
+    if has(whole):
+        return "whole"
+    return "count" if has(count) else "comparison" if has(_text(language, "comparing_words")) else ""
 
 
 @cache

@@ -7,10 +7,13 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
+import pytest
+
 from fbrag_cli.batch.jobs import Job
 from fbrag_cli.batch.row import answered
 from fbrag_cli.corpus import build_corpus
 from fbrag_cli.documents.document import Content, Document, Extracted
+from fbrag_cli.generation.generator import ModelInfo
 from fbrag_cli.methods.fb_rag.baselines import OrderPreserving
 from fbrag_cli.render import as_json, live_page
 from fbrag_cli.render.answer import answer_of
@@ -18,7 +21,7 @@ from fbrag_cli.render.html import page
 from fbrag_cli.render.markdown import chat_message, markdown
 from fbrag_cli.render.text import Layout, text
 from fbrag_cli.serving.mcp import results
-from fbrag_cli.trace import Trace
+from fbrag_cli.trace import Stage, Trace
 from tests.methods.scripted import retrieved, tools
 from tests.test_citations import BOX, ROADS, TOWN, trace_of
 
@@ -125,17 +128,67 @@ def test_nothing_is_said_where_all_that_matches_was_read_or_little_matches() -> 
         read_in_part("Which owl sang?", [*MEMBERS, *GULLS]),
         replace(read_in_part(asked, [*MEMBERS, *GULLS]), status="retrieved", answer=None),
     ):
-        assert answer_of(trace).matches is None
+        assert answer_of(trace).unread is None
         assert as_json.answer(trace, memory_mb=0)["matching_passages"] is None
 
 
 def test_a_question_for_many_things_counts_what_matches_less() -> None:
     plain = read_in_part("Who was elected to the finance committee?", [*MEMBERS, *GULLS], select=2)
     assert last_note(plain) == "2 of 8 matching passages read: --select 4"
-    for question, more in (
-        ("How many were elected to the finance committee?", ", and a count needs all: --select 10"),
-        ("Who was the youngest of the finance committee?", ": --select 10"),
-        ("Wie viele sind im finance committee?", ", and a count needs all: --select 10"),
+    youngest = read_in_part("Who was the youngest of the finance committee?", [*MEMBERS, *GULLS])
+    assert last_note(youngest) == "5 of 8 matching passages read: --select 10"
+    counted = read_in_part("How many were elected to the finance committee?", [*MEMBERS, *GULLS])
+    assert as_json.answer(counted, memory_mb=0)["matching_passages"] == {"read": 5, "found": 8}
+
+
+WHOLE = "This asks for the whole document: 5 of 32 passages were read"
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "How many were elected to the finance committee?",
+        "Wie viele sind im finance committee?",
+        "List all members.",
+        "Summarize the log.",
+        "Résume le texte.",
+        "Fass das zusammen.",
+        "¿Cuáles son los puntos principales?",
+        "总结这份文件。",
+    ],
+)
+def test_a_question_for_the_whole_document_says_in_every_form_how_much_was_read(question: str) -> None:
+    trace = read_in_part(question, [*MEMBERS, *GULLS])
+    answer, layout = answer_of(trace), Layout(context=0)
+    assert last_note(trace) == f"{WHOLE}: --select 10"
+    assert f"{WHOLE}: --select 10\n" in text(answer, layout)
+    assert f"{WHOLE}: /more\n" in text(answer, layout, more=": /more")
+    assert WHOLE in markdown(answer, layout)
+    assert f"*{WHOLE}*" in "".join(chat_message(answer))
+    assert f"{WHOLE} (more can be read)" in page(trace)
+    for record in (as_json.answer(trace, memory_mb=0), answered(Job(("log.txt",), "1", question), trace, {})):
+        assert WHOLE in record["warnings"]
+
+
+def test_a_question_for_the_whole_document_names_what_reads_all_of_it() -> None:
+    trace = read_in_part("Summarize the log.", [*MEMBERS, *GULLS])
+    stages, window = (Stage("answer", 1.0, prompt_tokens=200),), ModelInfo("m", None, None, 4096)
+    fitting = replace(trace, stages=stages, models={"large": window})
+    assert last_note(fitting) == f"{WHOLE}: --method long-context"
+    assert last_note(replace(fitting, models={"large": replace(window, context_tokens=512)})) == f"{WHOLE}: --select 10"
+    assert last_note(replace(fitting, models={"large": replace(window, context_tokens=None)})) == f"{WHOLE}: --select 10"
+    documents = [Document.of(name, name, Extracted(Content(name), "text/plain")) for name in ("apple", "pear", "plum")]
+    several = retrieved(OrderPreserving(select=2), "Summarize the files.", tools(build_corpus(documents, 12)))
+    told = last_note(replace(several, status="answered", answer="Fruit."))
+    assert told == "This asks for all 3 documents: 2 of 3 passages were read: fbrag batch asks each one"
+
+
+def test_nothing_is_said_of_the_whole_document_if_all_of_it_was_read_or_the_number_is_in_what_was_read() -> None:
+    summary = "Summarize the log."
+    for trace in (
+        read_in_part(summary, [*MEMBERS, *GULLS], select=32),
+        read_in_part("How many days was Cleo Marsh in the finance committee in 1992?", [*MEMBERS, *GULLS]),
+        replace(read_in_part(summary, [*MEMBERS, *GULLS]), status="retrieved", answer=None),
     ):
-        trace = read_in_part(question, [*MEMBERS, *GULLS], select=5)
-        assert last_note(trace) == f"5 of 8 matching passages read{more}"
+        assert answer_of(trace).unread is None
+        assert "asks for" not in str(as_json.answer(trace, memory_mb=0)["warnings"])

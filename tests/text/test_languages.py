@@ -116,7 +116,7 @@ def test_every_language_is_complete(code: str) -> None:
     assert stop_words(code) or not needs_words, "words show its language, or are no terms, and there are none"
     assert stemmer_of(code) in ("", *Stemmer.algorithms())
     entry = _languages()[code]
-    questions = ("asking_words", "counting_words", "comparing_words", "referring_words")
+    questions = ("asking_words", "whole_words", "comparing_words", "referring_words")
     lists = ("function_words", "yes_and_no", "condition_words", "months", "page_words", "section_words", *questions)
     assert entry.keys() <= {"name", "stemmer", "not_found", "not_sure", *lists}
     assert ("not_found" in entry) == ("not_sure" in entry)
@@ -171,22 +171,44 @@ def test_months_have_twelve_names_and_as_many_terms(code: str) -> None:
     [
         ("How many orders were returned?", "count"),
         ("Which contract has the longer notice period?", "comparison"),
-        ("List all members.", "comparison"),
+        ("List all members.", "whole"),
+        ("Summarize the discussion about the dye.", "whole"),
+        ("What are the main points?", "whole"),
+        ("Can you give me an overview of this report?", "whole"),
+        ("What is this document about?", "whole"),
+        ("Find every mention of the box.", "whole"),
+        ("Count the orders of May.", "count"),
+        ("Which role did Count Olaf play in All the Marbles?", "comparison"),
+        ("Who is on the guest list?", "comparison"),
+        ("How is the pump serviced every four years?", "comparison"),
         ("Who is the oldest member?", "comparison"),
         ("Who sealed the box?", ""),
         ("What is the phone number of Orla?", ""),
         ("Wie viele Projekte gibt es?", "count"),
         ("Welcher Vertrag hat die längere Frist?", "comparison"),
         ("Wer hat die Kiste versiegelt?", ""),
+        ("Fasse das Dokument zusammen.", "whole"),
+        ("Was sind die wichtigsten Punkte?", "whole"),
+        ("Liste alle Fristen auf.", "whole"),
+        ("Welches Fass liegt im Keller des Hauses?", ""),
         ("Combien de projets y a-t-il ?", "count"),
         ("Quelle est la plus longue rue ?", "comparison"),
         ("Qui a scellé la boîte ?", ""),
+        ("Résume le document.", "whole"),
+        ("Donne une vue d'ensemble du rapport.", "whole"),
+        ("Quels sont tous les membres du comité ?", "whole"),
         ("¿Cuántos pedidos hay?", "count"),
         ("¿Qué contrato tiene el plazo más largo?", "comparison"),
         ("¿Quién selló la caja?", ""),
+        ("Resume el documento.", "whole"),
+        ("¿Cuáles son los puntos principales?", "whole"),
+        ("¿Cuál es el número de teléfono de la oficina?", ""),
         ("一共有多少个项目？", "count"),
         ("哪座桥最长？", "comparison"),
         ("谁封了箱子？", ""),
+        ("总结这份文件。", "whole"),
+        ("请列出所有成员。", "whole"),
+        ("谁有土地所有权？", "comparison"),
         ("Сколько заказов?", ""),  # without a list
     ],
 )

@@ -200,7 +200,7 @@ def answered(trace: Trace, most: int) -> dict[str, Any]:
         "missing_terms": list(trace.missing_terms),
         "matching_passages": matching_passages(shown),
         "sources": _sources(trace, shown),
-        "warnings": _warnings(trace),
+        "warnings": _warnings(trace, shown),
     }
 
 
@@ -294,6 +294,7 @@ def _part(record: dict[str, Any], keys: Iterable[str] = _PLACE) -> dict[str, Any
     return {key: record[key] for key in keys if key in record}
 
 
-def _warnings(trace: Trace) -> list[str]:
-    of_documents = (each for document in trace.corpus.documents for each in document.warnings)
-    return [*islice((*trace.warnings, *of_documents), _ROWS)]
+def _warnings(trace: Trace, answer: Answer | None = None) -> list[str]:
+    from fbrag_cli.render.as_json import warnings
+
+    return warnings(trace, answer)[:_ROWS]
