@@ -50,6 +50,7 @@ class Event:
 #: Stage -> the words for it on a progress line.
 LABELS = {
     "read": "reading documents",
+    "ocr": "reading scanned pages",
     "index": "indexing",
     "embed": "embedding chunks",
     "eval": "evaluating",

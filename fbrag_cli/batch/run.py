@@ -63,6 +63,7 @@ class BatchSettings:
             "chunk_words": self.chunk_words,
             **{name: getattr(reading, name) for name in ("pages", "encoding", "lang")},
             **({"markup": True} if reading.markup else {}),
+            **({"ocr": reading.ocr} if reading.ocr != "auto" else {}),
             **self.models,
         }
 

@@ -166,7 +166,7 @@ def _jobs(command: BatchCommand, console: Console) -> list[Job]:
     else:
         questions = read_questions(options.questions or "", stdin, progress)
         if not options.merge:
-            findings = find_files(paths, command.reading.include, command.reading.exclude)
+            findings = find_files(paths, *command.reading.chosen)
             for warning in findings.warnings:
                 console.warning(warning)
             own = set(map(os.path.realpath, filter(None, (options.questions, *options.own_files))))  # may be in the folders

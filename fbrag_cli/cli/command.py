@@ -49,7 +49,7 @@ FIRST = {
     "fbrag": "--version",
     "ask": "--answer-only --json --html --output --pages --fast --thorough --large --small",
     "explain": "--json --html --pages --rows --all --find --show-samples --large --small",
-    "text": "--output --pages --password-file --encoding --lang --markup --include --exclude",
+    "text": "--output --pages --password-file --encoding --lang --markup --ocr --include --exclude",
     "chat": "--answer-only --json --sources --resume --fast --thorough --large --small",
     "batch": "--questions --pairs --merge --limit --output --html --wide --dry-run --retry-errors --large",
     "ui": "--port --password-file --include --exclude --large --small --idle",

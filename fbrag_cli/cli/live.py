@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from fbrag_cli.corpus import Passage
 
 SHOW_AFTER_SECONDS = 1.0
-_COUNTED = ("read", "index", "embed", "eval", "batch", "train")  # stages that count files, chunks, rows …
-_LONG = ("eval", "batch", "train")  # of which a log shows a line each minute
+_COUNTED = ("read", "ocr", "index", "embed", "eval", "batch", "train")  # stages that count files, chunks, rows …
+_LONG = ("ocr", "eval", "batch", "train")  # of which a log shows a line each minute
 _LOGGED_EVERY = 60.0  # seconds
 _UNITS = {"embed": "chunks"}
 _RATE_OVER = 900.0  # seconds over which a rate is averaged: a row may take a minute

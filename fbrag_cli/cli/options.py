@@ -444,7 +444,7 @@ def files_of(documents: Iterable[str], reading: DocumentSettings) -> Iterator[st
     for path in map(on_disk, documents):
         if os.path.isdir(path):
             with suppress(FbragError):  # a folder without any is reported when it is read
-                yield from (file.path for file in find_files([path], reading.include, reading.exclude).files)
+                yield from (file.path for file in find_files([path], *reading.chosen).files)
         else:
             yield path
 

@@ -58,16 +58,18 @@ class Extracted:
     """The result of a format's reader.
 
     media_type: media type, as "text/plain". encoding: encoding of the bytes; None if the format has none (PDF). skipped_pages:
-    numbers of the pages without text. warnings: one line each, which begins with the file's name. left_out: counted things of
-    the file that were not read, as "2 charts". comments: the readers' comments and notes on the text, a block of text each, as
-    'Comment by Ann Lee on "the price": too high'. markup: numbers of what was not read because only `--markup` reads it, as
-    {"hidden passage": 2}. cut: whether a limit of time or memory left out text, which another run may read.
+    numbers of the pages without text. ocr_pages: numbers of those whose text was read by OCR. warnings: one line each, which
+    begins with the file's name. left_out: counted things of the file that were not read, as "2 charts". comments: the readers'
+    comments and notes on the text, a block of text each, as 'Comment by Ann Lee on "the price": too high'. markup: numbers of
+    what was not read because only `--markup` reads it, as {"hidden passage": 2}. cut: whether a limit of time or memory left out
+    text, which another run may read.
     """
 
     content: Content
     media_type: str
     encoding: str | None = None
     skipped_pages: tuple[int, ...] = ()
+    ocr_pages: tuple[int, ...] = ()
     warnings: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
     comments: tuple[str, ...] = ()
@@ -95,6 +97,7 @@ class Document:
     content: Callable[[], Content] = field(repr=False, compare=False)
     encoding: str | None = None
     skipped_pages: tuple[int, ...] = ()
+    ocr_pages: tuple[int, ...] = ()
     warnings: tuple[str, ...] = ()
     text_sha256: str = ""
     label: str = ""
@@ -115,6 +118,7 @@ class Document:
             content=partial(itself, extracted.content),
             encoding=extracted.encoding,
             skipped_pages=extracted.skipped_pages,
+            ocr_pages=extracted.ocr_pages,
             warnings=extracted.warnings,
             cut=extracted.cut,
             text_sha256=hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest(),

@@ -53,6 +53,25 @@ def is_pdf(source: Source) -> bool:
     return source.data.startswith(_PDF) or (_PDF_LATER.search(source.data[:1024]) is not None and b"endobj" in source.data)
 
 
+def is_picture(marks: tuple[bytes, ...], source: Source) -> bool:
+    """Return whether a file begins with one of these bytes."""
+    return source.data.startswith(marks)
+
+
+def is_webp(source: Source) -> bool:
+    return source.data[:4] == b"RIFF" and source.data[8:12] == b"WEBP"
+
+
+def is_bmp(source: Source) -> bool:
+    """Return whether a file begins as a bitmap: "BM", and the length of its second header, which is one of a few."""
+    return source.data[:2] == b"BM" and source.data[14:18] in {bytes((n, 0, 0, 0)) for n in (12, 40, 52, 56, 64, 108, 124)}
+
+
+is_png, is_jpeg, is_tiff = (
+    partial(is_picture, marks) for marks in ((b"\x89PNG\r\n\x1a\n",), (b"\xff\xd8\xff",), (b"II*\0", b"MM\0*"))
+)
+
+
 def begins_at_once(data: bytes) -> bool:
     """Return whether `data` has the mark of a PDF or of an HTML page at its first byte, not below a line of text or a comment."""
     return _AT_ONCE.match(data) is not None

@@ -29,9 +29,10 @@ _CODE = (
 class Format:
     """One format.
 
-    reader: module and name of its reader (`reader_of`); "" for a PDF. kind: its name in messages, as "a Word document". suffixes:
-    suffixes in lower case, with the dot. recognises: returns whether a file is of this format; None where only the suffix shows
-    it. textual: whether its bytes contain its text as it is, so that reading it as plain text loses nothing.
+    reader: module and name of its reader (`reader_of`); "" for a PDF and for pictures. kind: its name in messages, as "a Word
+    document". suffixes: suffixes in lower case, with the dot. recognises: returns whether a file is of this format; None where
+    only the suffix shows it. textual: whether its bytes contain its text as it is, so that reading it as plain text loses
+    nothing.
     """
 
     reader: str
@@ -47,6 +48,15 @@ PLAIN = Format("markup.read_prose", "plain text", "text/plain", tuple(_PROSE.spl
 
 PDF = Format("", "a PDF", "application/pdf", (".pdf",), format_detection.is_pdf, textual=False)
 
+#: Their text is read by OCR.
+PICTURES = (
+    Format("", "a PNG picture", "image/png", (".png",), format_detection.is_png, textual=False),
+    Format("", "a JPEG picture", "image/jpeg", (".jpg", ".jpeg"), format_detection.is_jpeg, textual=False),
+    Format("", "a TIFF picture", "image/tiff", (".tif", ".tiff"), format_detection.is_tiff, textual=False),
+    Format("", "a WebP picture", "image/webp", (".webp",), format_detection.is_webp, textual=False),
+    Format("", "a BMP picture", "image/bmp", (".bmp",), format_detection.is_bmp, textual=False),
+)
+
 _DOCX, _XLSX, _PPTX = (
     f"application/vnd.openxmlformats-officedocument.{part}"
     for part in ("wordprocessingml.document", "spreadsheetml.sheet", "presentationml.presentation")
@@ -57,6 +67,7 @@ _SHEETS = "spreadsheet.read_spreadsheet"
 #: In the order in which a file's content is compared with them.
 FORMATS = (
     PDF,
+    *PICTURES,
     Format("epub.read_epub", "an EPUB book", "application/epub+zip", (".epub",), format_detection.is_epub, textual=False),
     Format("docx.read_docx", "a Word document", _DOCX, (".docx", ".docm"), format_detection.is_docx, textual=False),
     Format(_SHEETS, "an Excel workbook", _XLSX, (".xlsx", ".xlsm"), format_detection.is_xlsx, textual=False),
@@ -91,8 +102,9 @@ FORMATS = (
 
 _BY_SUFFIX = {suffix: format_ for format_ in FORMATS for suffix in format_.suffixes}
 
-#: Suffixes (lower case, with the dot) of the files that are read from a folder.
-KNOWN_SUFFIXES: frozenset[str] = frozenset(_BY_SUFFIX)
+#: Suffixes (lower case, with the dot) of pictures, and of the other files, which are read from a folder.
+PICTURE_SUFFIXES: frozenset[str] = frozenset(suffix for format_ in PICTURES for suffix in format_.suffixes)
+KNOWN_SUFFIXES: frozenset[str] = frozenset(_BY_SUFFIX) - PICTURE_SUFFIXES
 
 
 def find_format(source: Source) -> tuple[Format, str]:
@@ -120,6 +132,6 @@ def find_format(source: Source) -> tuple[Format, str]:
 
 
 def reader_of(format_: Format) -> Reader:
-    """Import the function that reads a format. Not for a PDF: `read_pdf` takes pages and a password too."""
+    """Import the function that reads a format. Not for a PDF or a picture, whose functions take pages too."""
     module, _, name = format_.reader.partition(".")
     return cast(Reader, getattr(import_module(f"fbrag_cli.documents.readers.{module}"), name))

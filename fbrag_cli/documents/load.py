@@ -7,7 +7,8 @@ from hashlib import sha256
 
 from fbrag_cli.documents.decoding.encoding import codec_name
 from fbrag_cli.documents.document import Content, Document, Extracted, Section
-from fbrag_cli.documents.formats import PDF, Format, find_format, reader_of
+from fbrag_cli.documents.formats import PDF, PICTURES, Format, find_format, reader_of
+from fbrag_cli.documents.ocr.scans import Ocr
 from fbrag_cli.documents.pdf.page_ranges import parse_ranges
 from fbrag_cli.documents.source import Source, read_source
 from fbrag_cli.errors import FbragError
@@ -27,6 +28,7 @@ def load(
     pages: str | None = None,
     password: str | None = None,
     markup: bool = False,
+    ocr: Ocr | None = None,
     source: Source | None = None,
     found: tuple[Format, str] | None = None,
     listener: Listener | None = None,
@@ -35,8 +37,9 @@ def load(
 
     encoding: encoding of a text; None to detect it. pages: pages of a PDF, as "3-9,12"; None for all. password: password of a PDF
     that does not open without one. markup: whether hidden text is read as well, struck-out text and tracked deletions, as
-    "~~old~~", and the comments, as a section after the text. source: the file's bytes, if they are at hand already. found: what
-    `find_format` said of them. listener: receives the stage "read", in pages, and can stop the reading, of a PDF.
+    "~~old~~", and the comments, as a section after the text. ocr: reads scanned pages and pictures; None to leave them out.
+    source: the file's bytes, if they are at hand already. found: what `find_format` said of them. listener: receives the stage
+    "read", in pages, and can stop the reading, of a PDF or a picture.
 
     Raises FbragError, with `document` = `path`: doc_not_found, doc_unreadable, doc_empty, unsupported_format, library_missing,
     pdf_encrypted, pdf_bad_password, pdf_no_text; usage for an unknown `encoding`, or for `pages` that are malformed or do not
@@ -52,7 +55,12 @@ def load(
     if format_ is PDF:
         from fbrag_cli.documents.pdf.reader import read_pdf
 
-        extracted = read_pdf(source, ranges=ranges, password=password, markup=markup, listener=listener or Listener())
+        extracted = read_pdf(source, ranges=ranges, password=password, markup=markup, ocr=ocr, listener=listener or Listener())
+    elif format_ in PICTURES:
+        from fbrag_cli.documents.readers.picture import read_picture
+
+        media_type = format_.media_type
+        extracted = read_picture(source, ranges=ranges, ocr=ocr, media_type=media_type, listener=listener or Listener())
     else:
         extracted = reader_of(format_)(source, codec, markup)
     content = _with_comments(extracted) if markup else extracted.content
@@ -60,7 +68,8 @@ def load(
         raise _empty(source, extracted, is_text=format_.recognises is None)
 
     # 3. Warnings are collected.
-    unused = f"{source.name} has no pages: --pages does not apply to it" if ranges and format_ is not PDF else ""
+    has_pages = format_ in (PDF, *PICTURES)
+    unused = f"{source.name} has no pages: --pages does not apply to it" if ranges and not has_pages else ""
     warnings = mismatch, *extracted.warnings, _left_out(source, extracted, markup=markup), unused
     extracted = replace(extracted, content=content, warnings=tuple(filter(None, warnings)))
     digest = sha256(source.data).hexdigest()

@@ -10,12 +10,11 @@ from fbrag_cli.errors import FbragError
 
 _TO_PDF = "libreoffice --headless --convert-to pdf {file}"
 _UNLOCK = "open it in Office or LibreOffice and save it without a password"
-_OCR = 'tesseract {file} - | fbrag ask - "…"'
 _UNPACK = "unpack it, then name the files in it"
 _TRANSCRIPT = "name a text file with its transcript"
 _ZIP = b"PK\x03\x04"
 _OTHER = "name a text, PDF, HTML, EPUB or Office file; to see what this one is: file {file}"
-_PICTURE = "magick {file} page.png, then tesseract page.png -"
+_PICTURE = "magick {file} page.png, and name that file"
 _IWORK = "open it in Pages, Numbers or Keynote and export it as PDF"
 
 
@@ -67,9 +66,8 @@ _MAGICS = (
     Magic(b"\x28\xb5\x2f\xfd", "compressed (zstd)", 'zstd -dc {file} | fbrag ask - "…"'),
     *(Magic(mark, "a 7z or rar archive", _UNPACK) for mark in (b"7z\xbc\xaf\x27\x1c", b"Rar!\x1a\x07")),
     Magic(b"ustar", "a tar archive", _UNPACK, offset=257),
-    *(Magic(mark, "an image", _OCR) for mark in (b"\x89PNG\r\n", b"\xff\xd8\xff", b"GIF8", b"II*\x00", b"MM\x00*")),
-    *(Magic(mark, "an image", _OCR, offset=at) for mark, at in ((b"WEBPVP8", 8), (b"jP  \r\n\x87\n", 4))),
-    Magic(b"BM", "an image", _OCR, inside=b"\x00\x00\x00\x00"),
+    Magic(b"GIF8", "an image (GIF)", _PICTURE),
+    Magic(b"jP  \r\n\x87\n", "an image (JPEG 2000)", _PICTURE, offset=4),
     *(Magic(mark, "an image of a phone or camera (HEIC, AVIF)", _PICTURE, offset=4) for mark in (b"ftyphei", b"ftypavif")),
     *(
         Magic(mark, "audio or video", _TRANSCRIPT)

@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.corpus import build_corpus
-from fbrag_cli.documents.formats import PDF, find_format
+from fbrag_cli.documents.formats import PDF, PICTURES, find_format
 from fbrag_cli.documents.load import INCLUDING, included_files
+from fbrag_cli.documents.ocr.scans import ScannedPages, Scans, ScansWantedError, read_scans
 from fbrag_cli.documents.source import Source, read_source
 from fbrag_cli.errors import FbragError
 from fbrag_cli.indexing.entry import (
@@ -94,12 +95,17 @@ def _entry(source: Source, on_disk: bool, settings: ReadSettings, store: IndexSt
     format_ = detected[0]
     limit = LONG_MARKUP if format_.media_type in ("text/html", "message/rfc822", "application/mbox") else LONG_TEXT
     # Packed formats and markup may hold more than their size shows.
-    if format_ is not PDF and (not format_.textual or len(source.data) > limit):
-        ((_, outcome),) = _read_files([path if on_disk else source], settings, store, listener.cancellation, must_cache=False)
+    if format_ not in (PDF, *PICTURES) and (not format_.textual or len(source.data) > limit):
+        ((_, outcome),) = _read_files([path if on_disk else source], settings, store, listener, must_cache=False)
         if isinstance(outcome, Failure):
             raise _error(path, outcome, store)
         return FolderFile(outcome.key, path).load(store)
-    made = make_entry(source, settings, listener, detected)
+
+    def scans(source: Source, numbers: Sequence[int]) -> ScannedPages:
+        (found,) = _read_scans([Scans(source, numbers)], settings, store, listener)
+        return found
+
+    made = make_entry(source, settings, scans, listener, detected)
     save_entry(file_key(source, settings), made, store)
     return made
 
@@ -224,7 +230,7 @@ class _Run:
                 yield i, Failure("error", error.message, error)
         positions = list(jobs)
         waiting, must_cache = list(jobs.values()), self.store.cache != NOWHERE
-        for job, outcome in _read_files(waiting, self.settings, self.store, self.listener.cancellation, must_cache=must_cache):
+        for job, outcome in _read_files(waiting, self.settings, self.store, self.listener, must_cache=must_cache):
             yield positions[job], outcome
 
     # -- 3. the folder index -----------------------------------------------------------------------------------------------
@@ -264,71 +270,110 @@ class _Run:
 # -- in child processes -----------------------------------------------------------------------------------------------------
 
 
+class _Job(NamedTuple):
+    """A file to read. file: its path, or the file itself. scans: its pages that OCR has read; None if none were wanted so far."""
+
+    file: str | Source
+    scans: ScannedPages | None = None
+
+
 class _Outcome(NamedTuple):
     """The entry of a file was made. cached: whether it was there before. held: the entry, if it is not in the cache. cut: as of
-    its document."""
+    its document. wanted: numbers of the pages that OCR has to read before there is an entry."""
 
     key: str
     cached: bool
     held: Held | None = None
     cut: bool = False
+    wanted: tuple[int, ...] = ()
 
 
 def _read_files(
-    jobs: Sequence[str | Source], settings: ReadSettings, store: IndexStore, cancellation: Cancellation, *, must_cache: bool
+    files: Sequence[str | Source], settings: ReadSettings, store: IndexStore, listener: Listener, *, must_cache: bool
 ) -> Iterator[tuple[int, _Outcome | Failure]]:
     """Entry files in child processes. Yield the position of each with its outcome, the first done first; `store` has it then.
 
-    must_cache: whether an entry that cannot be cached is an error: those of many files could fill the memory.
+    The scanned pages of all files are read after the other pages, in one pool. must_cache: whether an entry that cannot be cached
+    is an error: those of many files could fill the memory.
     """
+    wanted: dict[int, Scans] = {}
+    for i, outcome in _outcomes([_Job(file) for file in files], settings, store, listener, must_cache=must_cache):
+        if isinstance(outcome, _Outcome) and outcome.wanted:
+            wanted[i] = Scans(files[i], outcome.wanted)
+        else:
+            yield i, outcome
+    if wanted:
+        found = _read_scans([*wanted.values()], settings, store, listener)
+        jobs = [_Job(scans.file, pages) for scans, pages in zip(wanted.values(), found, strict=True)]
+        positions = [*wanted]
+        for i, outcome in _outcomes(jobs, settings, store, listener, must_cache=must_cache):
+            yield positions[i], outcome
+
+
+def _read_scans(scans: Sequence[Scans], settings: ReadSettings, store: IndexStore, listener: Listener) -> list[ScannedPages]:
+    return read_scans(scans, store.cache, settings.password, listener, refresh=settings.refresh)
+
+
+def _outcomes(
+    jobs: Sequence[_Job], settings: ReadSettings, store: IndexStore, listener: Listener, *, must_cache: bool
+) -> Iterator[tuple[int, _Outcome | Failure]]:
     outcomes = run_jobs(
         partial(_read_file, settings, store.cache),
         jobs,
         seconds=FILE_SECONDS,
         memory=memory_of_a_child(),
-        cancellation=cancellation,
+        cancellation=listener.cancellation,
     )
     for i, outcome in outcomes:
         if isinstance(outcome, Failure) and outcome.kind != "error":
-            outcome = _read_by_pages(jobs[i], outcome, settings, store, cancellation)
+            outcome = _read_by_pages(jobs[i], outcome, settings, store, listener.cancellation)
         if not isinstance(outcome, Failure) and outcome.held is not None:
             store.memory["documents", outcome.key] = outcome.held
             if must_cache and not outcome.cut:
-                job = jobs[i]
-                path = job if isinstance(job, str) else job.path
+                file = jobs[i].file
+                path = file if isinstance(file, str) else file.path
                 what = f"the text of {path} cannot be written to the cache"
                 outcome = Failure("error", what, FbragError("disk_full", what, _FULL_HINT, document=path))
         yield i, outcome
 
 
 def _read_by_pages(
-    job: str | Source, failure: Failure, settings: ReadSettings, store: IndexStore, cancellation: Cancellation
+    job: _Job, failure: Failure, settings: ReadSettings, store: IndexStore, cancellation: Cancellation
 ) -> _Outcome | Failure:
     """Read a PDF that has ended the child of its file here, where each page that ends a child costs only itself.
 
     Return the failure for a file of another format.
     """
     try:
-        source = read_source(job) if isinstance(job, str) else job
+        source = read_source(job.file) if isinstance(job.file, str) else job.file
         if find_format(source)[0] is not PDF:
             return failure
-        return _read_file(settings, store.cache, source, Listener(cancellation=cancellation))
+        return _read_file(settings, store.cache, job._replace(file=source), Listener(cancellation=cancellation))
     except FbragError as error:
         cancellation.raise_if_requested()
         return Failure("error", error.message, error)
 
 
-def _read_file(settings: ReadSettings, cache: Cache, job: str | Source, listener: Listener | None = None) -> _Outcome:
-    """Make the entry of the file of this path, or that is at hand. Runs in a child process, but for `_read_by_pages`."""
+def _read_file(settings: ReadSettings, cache: Cache, job: _Job, listener: Listener | None = None) -> _Outcome:
+    """Make the entry of a file. Runs in a child process, but for `_read_by_pages`."""
     store = IndexStore(cache)
-    source = read_source(job) if isinstance(job, str) else job
+    source = read_source(job.file) if isinstance(job.file, str) else job.file
     key = file_key(source, settings)
-    if _cached(key, source.path, settings, store) is not None:
+    if job.scans is None and _cached(key, source.path, settings, store) is not None:
         return _Outcome(key, True)
-    entry = make_entry(source, settings, listener)
+    try:
+        entry = make_entry(source, settings, partial(_scans_of, job), listener)
+    except ScansWantedError as error:
+        return _Outcome(key, False, wanted=error.pages)
     if entry.document.cut:  # another key, for the folder index of the complete entry may be cached
         return _Outcome(index_key(key, entry.document.text_sha256), False, parts_of(entry), True)
     return _Outcome(key, False, None if save_entry(key, entry, store) else parts_of(entry))
+
+
+def _scans_of(job: _Job, source: Source, numbers: Sequence[int]) -> ScannedPages:
+    if job.scans is None:
+        raise ScansWantedError(tuple(numbers))
+    return job.scans
 
 
 def _cached(key: str, path: str, settings: ReadSettings, store: IndexStore) -> IndexedFile | None:
@@ -345,7 +390,7 @@ def _content(settings: ReadSettings, store: IndexStore, key: str, path: str) -> 
     """
     content = load_content(key, store)
     if content is None and path != "-":
-        for _, outcome in _read_files([path], settings, store, Cancellation(), must_cache=True):
+        for _, outcome in _read_files([path], settings, store, Listener(), must_cache=True):
             if isinstance(outcome, Failure):
                 raise _error(path, outcome, store)
         content = load_content(key, store)

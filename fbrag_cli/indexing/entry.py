@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, replace
 from functools import partial
 from hashlib import sha256
 from pathlib import PurePath
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,10 +16,15 @@ from fbrag_cli.corpus import build_corpus
 from fbrag_cli.documents.document import Content, Document, PageSpan, Section, itself
 from fbrag_cli.documents.formats import Format
 from fbrag_cli.documents.load import included_files, load
+from fbrag_cli.documents.ocr.engine import is_installed, version
+from fbrag_cli.documents.ocr.scans import Ocr, ReadScans
 from fbrag_cli.documents.source import Source
 from fbrag_cli.indexing.store import Held, IndexStore, index_key
 from fbrag_cli.progress import Listener
 from fbrag_cli.retrieval.term_counts import TermCounts, Vocabulary, count_terms
+
+#: Which scanned pages OCR reads: none; if it is installed, those without text; also those with the text of a scanner.
+OcrMode = Literal["auto", "off", "all"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +38,18 @@ class ReadSettings:
     language: str | None = None
     password: str | None = None
     markup: bool = False
+    ocr: OcrMode = "auto"
     refresh: bool = False
 
     def key_parts(self) -> tuple[object, ...]:
         """Return what belongs in a cache key: all but the password, which only opens the file, and `refresh`."""
-        return self.chunk_words, self.encoding, self.pages, self.language, self.markup
+        engine = version() if self.reads_scans else ""
+        return self.chunk_words, self.encoding, self.pages, self.language, self.markup, self.ocr, engine
+
+    @property
+    def reads_scans(self) -> bool:
+        """Whether scanned pages and pictures are read: if they are to be, and the engine is installed."""
+        return self.ocr != "off" and is_installed()
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +78,14 @@ def load_entry(key: str, path: str, store: IndexStore) -> IndexedFile | None:
 
 
 def make_entry(
-    source: Source, settings: ReadSettings, listener: Listener | None = None, found: tuple[Format, str] | None = None
+    source: Source,
+    settings: ReadSettings,
+    read_scans: ReadScans,
+    listener: Listener | None = None,
+    found: tuple[Format, str] | None = None,
 ) -> IndexedFile:
-    """Read a file, cut it into chunks and count their terms. found: what `find_format` has found of it.
+    """Read a file, cut it into chunks and count their terms. read_scans: reads its scanned pages, if any are to be read. found:
+    what `find_format` has found of it.
 
     Raises FbragError as `documents.load` does, and the error of a cancellation.
     """
@@ -80,6 +97,7 @@ def make_entry(
         source=source,
         found=found,
         markup=settings.markup,
+        ocr=Ocr(read_scans, settings.ocr == "all", settings.language) if settings.reads_scans else None,
         listener=listener,
     )
     if settings.language is not None:
@@ -139,6 +157,7 @@ def restore_document(described: dict[str, Any], path: str, content: Callable[[],
             "name": name,
             "content": content,
             "skipped_pages": tuple(described["skipped_pages"]),
+            "ocr_pages": tuple(described["ocr_pages"]),
             "name_terms": tuple(described["name_terms"]),
             "warnings": tuple(
                 name + warning.removeprefix(before) if warning.startswith(before) else warning

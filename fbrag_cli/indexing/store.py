@@ -20,7 +20,7 @@ EntryKind = Literal["documents", "corpora", "listings", "embeddings"]
 
 Held = tuple[dict[str, Any], dict[str, arrays.Array]]
 
-_FORM = 17  # to be increased when the content of any entry changes within a version
+_FORM = 18  # to be increased when the content of any entry changes within a version
 
 
 def index_key(*parts: object) -> str:

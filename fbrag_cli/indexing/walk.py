@@ -20,7 +20,7 @@ from typing import NamedTuple
 from unicodedata import normalize
 
 from fbrag_cli.cancellation import Cancellation
-from fbrag_cli.documents.formats import KNOWN_SUFFIXES
+from fbrag_cli.documents.formats import KNOWN_SUFFIXES, PICTURE_SUFFIXES
 from fbrag_cli.documents.source import Signature, stat_file
 from fbrag_cli.errors import FbragError
 from fbrag_cli.indexing.ignore import Patterns, Rules, is_ignored, os_reason, own_rules, parse, rules_above
@@ -53,15 +53,19 @@ class FoundFiles:
 
 
 def find_files(
-    paths: Iterable[str], include: Sequence[str] = (), exclude: Sequence[str] = (), cancellation: Cancellation | None = None
+    paths: Iterable[str],
+    include: Sequence[str] = (),
+    exclude: Sequence[str] = (),
+    pictures: bool = False,
+    cancellation: Cancellation | None = None,
 ) -> FoundFiles:
     """Return the files that `paths` name, each once. A named file is taken whatever its suffix; "-" means stdin.
 
     From a folder, at any depth, come the files that have a known suffix, or none and text in UTF-8 (or that match a pattern in
     `include`), are not empty, and are not left out by `exclude` or, within a git repository, by .gitignore and
     .git/info/exclude. Hidden files and folders, links that lead out of the folder, pipes, sockets and devices are skipped.
-    include, exclude: patterns as in a .gitignore of the folder. Paths and patterns may be composed (NFC) where the names on the
-    disk are not, and the reverse.
+    include, exclude: patterns as in a .gitignore of the folder. pictures: whether those of a folder are taken too. Paths and
+    patterns may be composed (NFC) where the names on the disk are not, and the reverse.
 
     Raises FbragError: as `stat_file` for a path that is no folder; doc_unreadable for a folder that cannot be read; doc_empty
     if the folders have no such file and no file is named; usage for an invalid pattern. Raises the error of a cancellation.
@@ -76,7 +80,8 @@ def find_files(
         if path == "-":
             files.append(FoundFile(path, Signature(0, now := time.time_ns(), now, 0)))
         elif os.path.isdir(path):
-            walk = _Walk(path, included, excluded, taken, cancellation or Cancellation())
+            known = KNOWN_SUFFIXES | PICTURE_SUFFIXES if pictures else KNOWN_SUFFIXES
+            walk = _Walk(path, known, included, excluded, taken, cancellation or Cancellation())
             inside = walk.run()
             files += inside
             warnings += walk.warnings
@@ -150,12 +155,13 @@ class _Folder:
 class _Walk:
     """One walk through the folder `root`.
 
-    include, exclude: the patterns of the options, None without them. taken: real paths of the files found so far, on earlier
-    walks too. cancellation: can stop it. skipped: number of entries by the reason why they are not read. others: suffixes of the
-    files that are of other types, by real path.
+    known: suffixes of the files to take. include, exclude: the patterns of the options, None without them. taken: real paths of
+    the files found so far, on earlier walks too. cancellation: can stop it. skipped: number of entries by the reason why they are
+    not read. others: suffixes of the files that are of other types, by real path.
     """
 
     root: str
+    known: frozenset[str]
     include: Patterns | None
     exclude: Patterns | None
     taken: set[str]
@@ -285,7 +291,7 @@ class _Walk:
             self.skipped["empty"] += 1
         elif self.include and not self._is_included(folder, name, False):
             self.skipped[_NOT_INCLUDED] += 1
-        elif real not in self.taken and not self.include and suffix not in KNOWN_SUFFIXES and (suffix or not _is_text(real)):
+        elif real not in self.taken and not self.include and suffix not in self.known and (suffix or not _is_text(real)):
             self.others[real] = suffix or "without a suffix"
         else:
             self.n_known += 1

@@ -152,7 +152,7 @@ class Library:
         from fbrag_cli.indexing.walk import find_files
 
         (folder,), settings = entry.paths, self._settings
-        below = (os.path.relpath(each.path, folder) for each in find_files([folder], settings.include, settings.exclude).files)
+        below = (os.path.relpath(each.path, folder) for each in find_files([folder], *settings.chosen).files)
         return ["/".join([entry.name, *Path(each).parts]) for each in below]
 
     def upload(self, name: str, content: bytes, listener: Listener | None = None) -> LibraryEntry:
@@ -244,7 +244,7 @@ class Library:
         """Return what a collection depends on: its files with their sizes and times."""
         from fbrag_cli.indexing.walk import find_files
 
-        files = find_files(paths, settings.include, settings.exclude, cancellation).files
+        files = find_files(paths, *settings.chosen, cancellation).files
         return _id(repr((paths, [(each.path, each.signature) for each in files], uploads, chunk_words, settings.markup)))
 
     def _joined(self, entries: Sequence[LibraryEntry], chunk_words: int, lease: Lease) -> Collection:

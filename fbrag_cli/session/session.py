@@ -152,7 +152,7 @@ class Session:
 
             paths = [*map(on_disk, paths)]
             reading = replace(_reading(settings, chunk_words, password), refresh=self._reuse.refresh)
-            findings = find_files(paths, settings.include, settings.exclude, listener.cancellation)
+            findings = find_files(paths, *settings.chosen, listener.cancellation)
             if len(findings.files) == 1 and not any(map(os.path.isdir, paths)):
                 collection = collect_one(findings.files[0].path, reading, self.cache, stdin, listener)
             else:
@@ -412,11 +412,17 @@ def warn(stage: Literal["read", "answer"], warnings: Iterable[str], listener: Li
 
 
 def _reading(settings: DocumentSettings, chunk_words: int, password: str | None = None) -> ReadSettings:
+    from fbrag_cli.documents.ocr.engine import how_to_install, is_installed
+    from fbrag_cli.errors import FbragError
     from fbrag_cli.indexing.entry import ReadSettings
     from fbrag_cli.text.languages import resolve
 
     language = None if settings.lang is None else resolve(settings.lang)
-    return ReadSettings(chunk_words, settings.encoding, settings.pages, language, password, settings.markup)
+    if settings.ocr == "all" and not is_installed():
+        raise FbragError("usage", "--ocr all: OCR is not installed", how_to_install())
+    return ReadSettings(
+        chunk_words, settings.encoding, settings.pages, language, password, markup=settings.markup, ocr=settings.ocr
+    )
 
 
 def ask(

@@ -40,9 +40,19 @@ class DocumentSettings:
     encoding: str | None = knob(None, "encoding of text files")
     lang: str | None = knob(None, "language of the documents: de, german")
     markup: bool = knob(False, "also read comments, tracked deletions, hidden and struck-out text")
+    ocr: Literal["auto", "off", "all"] = knob(
+        "auto",
+        "read scanned pages: auto (if OCR is installed), off, or all (again, and pictures in folders)",
+    )
     include: list[str] = knob((), "read only files in folders that match GLOB")
     exclude: list[str] = knob((), "skip files and folders that match GLOB")
     strict: bool = knob(False, "fail if any file cannot be read")
+
+    @property
+    def chosen(self) -> tuple[list[str], list[str], bool]:
+        """What decides which files of a folder are read: patterns of those that are, and of those that are not; whether pictures
+        are."""
+        return self.include, self.exclude, self.ocr == "all"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -51,6 +51,11 @@ def resolve(name: str) -> str:
     raise FbragError("usage", f"unknown language: {name!r}", "use an ISO 639-1 code or English name, such as de or German")
 
 
+def script_of(language: str) -> str:
+    """Return the first script in which a language (ISO 639-1) is written; "" for an unknown code."""
+    return next((script for script, languages in _SCRIPTS.items() if language in languages), "")
+
+
 def codes() -> list[str]:
     """Return the codes of all languages that have a name."""
     return list(_languages())

@@ -16,7 +16,9 @@ from time import process_time
 from typing import TYPE_CHECKING
 
 from fbrag_cli.documents.decoding.encoding import without_surrogates
+from fbrag_cli.documents.ocr.page import OcrPage
 from fbrag_cli.documents.pdf.annotations import Annotations, file_name, read_annotations
+from fbrag_cli.documents.pdf.ink import ENOUGH_LETTERS, are_at_edge, has_ink, is_covered
 from fbrag_cli.documents.pdf.page_ranges import PageRange, numbers_within
 from fbrag_cli.documents.pdf.page_text import PageLines
 from fbrag_cli.documents.source import Source
@@ -38,7 +40,9 @@ _FEWEST = 0.25  # share of a page's letters that lie on the page, if its box can
 
 @dataclass(frozen=True, slots=True)
 class ReadPage:
-    """A page. lines: of its text, or else of its form; empty if it has neither. below: lines of its form that follow its text.
+    """A page. lines: of its text; empty if it has none. below: lines of its form, which follow its text. is_scan: whether it
+    shows more than its text, or (`all_scans`) its text may be that of a scanner. is_stamped: whether its text is at the edge of a
+    picture that covers it. ocr: what OCR has read, in place of its text.
 
     failure: why it could not be read, as "PdfiumError: …"; otherwise "". cut: whether a limit is why. seconds: CPU time that it
     took. label: its printed number; "" if it is the same. comments, files: as in `Annotations`.
@@ -47,6 +51,9 @@ class ReadPage:
     number: int
     lines: PageLines = PageLines()
     below: tuple[str, ...] = ()
+    is_scan: bool = False
+    is_stamped: bool = False
+    ocr: OcrPage | None = None
     failure: str = ""
     cut: bool = False
     seconds: float = 0.0
@@ -76,10 +83,18 @@ class PageReader:
     """
 
     def __init__(
-        self, source: Source, ranges: tuple[PageRange, ...] | None, password: str | None, *, markup: bool = False
+        self,
+        source: Source,
+        ranges: tuple[PageRange, ...] | None,
+        password: str | None,
+        *,
+        markup: bool = False,
+        all_scans: bool = False,
     ) -> None:
-        """ranges: the chosen pages; None for all. markup: whether hidden text is read."""
-        self._source, self._ranges, self._password, self._markup = source, ranges, password, markup
+        """ranges: the chosen pages; None for all. markup: whether hidden text is read. all_scans: whether pages that a picture
+        covers are scans even if they have text."""
+        self._source, self._ranges, self._password = source, ranges, password
+        self._markup, self._all_scans = markup, all_scans
         self._clock = 0.0  # CPU time of this process after the job before: a child that replaces another also takes time to start
 
     def __call__(self, job: int) -> Opened | ReadPage | None:
@@ -148,7 +163,8 @@ class PageReader:
     def _read(self, number: int) -> ReadPage:
         try:
             with closing(self._pdf[number - 1]) as page:
-                lines, annotated = _lines(page, markup=self._markup), _is_annotated(page)
+                lines, is_scan, is_stamped = _lines(page, markup=self._markup)
+                annotated, is_scan = _is_annotated(page), is_scan or (self._all_scans and is_covered(page))
                 if not lines.cut and not any(map(str.isalnum, "".join(lines.lines))):
                     lines = self._unplaced(page, number) or lines
         except MemoryError as error:
@@ -159,10 +175,8 @@ class PageReader:
         if annotated:
             with suppress(Exception):
                 noted = read_annotations(self._pypdf.pages[number - 1], number)
-        below = noted.lines
-        if not lines.lines:
-            lines, below = replace(lines, lines=below, heights=(nan,) * len(below)), ()
-        return ReadPage(number, lines, below, label=self._label(number), comments=noted.comments, files=noted.files)
+        label = self._label(number)
+        return ReadPage(number, lines, noted.lines, is_scan, is_stamped, label=label, comments=noted.comments, files=noted.files)
 
     def _unplaced(self, page: PdfPage, number: int) -> PageLines | None:
         """Return the lines of a page that PDFium has no letters of: their font is not embedded. Their places are unknown."""
@@ -183,8 +197,9 @@ class PageReader:
         return "" if label == str(number) else label
 
 
-def _lines(page: PdfPage, *, markup: bool) -> PageLines:
-    """Return the lines of a page, without blank ones. markup: whether hidden text is read.
+def _lines(page: PdfPage, *, markup: bool) -> tuple[PageLines, bool, bool]:
+    """Return the lines of a page, without blank ones, and `is_scan` and `is_stamped`, as of `ReadPage`. markup: whether hidden
+    text is read.
 
     Raises MemoryError for too much text, and PdfiumError for a damaged page.
     """
@@ -192,6 +207,7 @@ def _lines(page: PdfPage, *, markup: bool) -> PageLines:
     from fbrag_cli.documents.pdf.hidden_text import HiddenText
     from fbrag_cli.documents.pdf.letters import Letters, letter_ends
 
+    is_scan = is_stamped = False
     left, lower, right, upper = map(float, page.get_bbox())
     with closing(page.get_textpage()) as textpage:
         letters = Letters(textpage)
@@ -209,7 +225,11 @@ def _lines(page: PdfPage, *, markup: bool) -> PageLines:
             is_out = (at in hidden for at, letter in enumerate(text) if not letter.isspace())
             n_hidden = sum(key for key, _ in groupby(is_out))
         lines = letters.lines(shown, lower)
-    return replace(lines, height=upper - lower, cut=text != whole, n_hidden=n_hidden)
+        if sum(map(str.isalnum, shown)) < ENOUGH_LETTERS:
+            boxes = [letters.box(at) for at, letter in enumerate(shown) if not letter.isspace()]
+            is_scan = has_ink(page, boxes)
+            is_stamped = is_scan and are_at_edge(page, boxes) and is_covered(page)
+    return replace(lines, height=upper - lower, cut=text != whole, n_hidden=n_hidden), is_scan, is_stamped
 
 
 def _inside(text: str, on_page: Callable[[int], bool]) -> str:

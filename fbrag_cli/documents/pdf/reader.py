@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
+from dataclasses import replace
 from itertools import count
-from pathlib import PurePath
-from shlex import quote
+from math import nan
 from typing import Any, cast
 
 from fbrag_cli.documents.broken_words import rejoin_words
 from fbrag_cli.documents.document import HIDDEN, Content, Extracted, PageSpan
+from fbrag_cli.documents.ocr.engine import SCRIPTS, how_to_install, is_installed
+from fbrag_cli.documents.ocr.page import OcrPage
+from fbrag_cli.documents.ocr.scans import Ocr
 from fbrag_cli.documents.pdf.columns import with_columns
 from fbrag_cli.documents.pdf.footnotes import count_notes, end_of_sentence
 from fbrag_cli.documents.pdf.page_ranges import PageRange, format_ranges, numbers_within
@@ -25,7 +28,8 @@ from fbrag_cli.documents.source import Source
 from fbrag_cli.errors import FbragError
 from fbrag_cli.limits import memory_of_a_child
 from fbrag_cli.progress import Event, Listener
-from fbrag_cli.text.printable import counted_names, one_line
+from fbrag_cli.text.languages import detect, script_of
+from fbrag_cli.text.printable import counted_names, one_line, plural
 from fbrag_cli.workers import Failure, run_jobs
 
 _PAGE_SECONDS = 10.0  # of CPU time for a page, and for opening the document
@@ -37,20 +41,30 @@ _MAX_SECONDS_PER_MB = 100.0
 
 
 def read_pdf(
-    source: Source, *, ranges: tuple[PageRange, ...] | None, password: str | None, markup: bool = False, listener: Listener
+    source: Source,
+    *,
+    ranges: tuple[PageRange, ...] | None,
+    password: str | None,
+    markup: bool = False,
+    ocr: Ocr | None = None,
+    listener: Listener,
 ) -> Extracted:
     """Read the pages in `ranges` (None: all). If hidden text is all there is, the content is empty.
 
-    markup: whether hidden text is read. listener: receives the pages that were read. Its cancellation stops the reading, also
-    within a page that takes long.
+    markup: whether hidden text is read. ocr: reads what is scanned; None to leave it out. listener: receives the pages that were
+    read. Its cancellation stops the reading, also within a page that takes long.
 
     Raises FbragError: pdf_encrypted, pdf_bad_password, doc_empty (no pages), pdf_no_text, doc_unreadable (damaged), usage
     (`ranges` outside the document), timeout (a limit cut all pages). Raises the error of a cancellation.
     """
-    document, pages = _read(source, PageReader(source, ranges, password, markup=markup), ranges, listener)
-    if not any(page.lines.lines or page.lines.n_hidden or page.comments for page in pages):
-        raise _no_text(source, pages, document.n_pages)
-    return _joined(source, pages, document)
+    reader = PageReader(source, ranges, password, markup=markup, all_scans=ocr is not None and ocr.all_scans)
+    document, pages = _read(source, reader, ranges, listener)
+    unread = why_unread(ocr, pages)
+    if ocr is not None and not unread:
+        pages = with_scans(source, pages, ocr)
+    if not any(page.lines.lines or page.below or page.lines.n_hidden or page.comments for page in pages):
+        raise _no_text(source, pages, document.n_pages, unread)
+    return joined(source, pages, document, unread)
 
 
 def _read(
@@ -96,21 +110,59 @@ def _document(source: Source, opened: Opened | Failure) -> Opened:
     return opened
 
 
-def _joined(source: Source, pages: Sequence[ReadPage], document: Opened) -> Extracted:
+def why_unread(ocr: Ocr | None, pages: Sequence[ReadPage]) -> str:
+    """Return why scanned pages are not read, and what reads them, as a clause; "" if OCR reads them."""
+    if ocr is None:
+        return "--ocr auto reads them" if is_installed() else f"OCR reads them: {how_to_install()}"
+    script = script_of(ocr.language or detect("\n".join(line for page in pages for line in page.lines.lines)))
+    return f"OCR does not read {script} letters" if script and script not in SCRIPTS else ""
+
+
+def with_scans(source: Source, pages: Sequence[ReadPage], ocr: Ocr) -> list[ReadPage]:
+    """Return the pages with the lines that OCR reads on those that are scanned, or whose text is garbled."""
+    garbled = {page.number for page in pages if is_garbled("\n".join(page.lines.lines))}
+    scanned = [page.number for page in pages if page.is_scan or page.number in garbled]
+    found = ocr.read(source, scanned) if scanned else {}
+    return [_with_scan(page, found.get(page.number), page.number in garbled or ocr.all_scans) for page in pages]
+
+
+def _with_scan(page: ReadPage, read: OcrPage | Failure | None, is_better: bool) -> ReadPage:
+    """Return a page with what OCR has read on it. is_better: whether that is better than the page's text, even if it is less."""
+    if isinstance(read, Failure):
+        return page if page.lines.lines else replace(page, failure=read.reason, cut=True)
+    n_letters = sum(map(str.isalnum, "".join(page.lines.lines)))
+    if read is None or not read.n_letters or (read.n_letters <= n_letters and not is_better):
+        return replace(page, is_scan=False) if read is not None else page  # nothing more is on it
+    return replace(page, lines=read.page_lines(), ocr=read)
+
+
+def joined(
+    source: Source, pages: Sequence[ReadPage], document: Opened, unread: str = "", media_type: str = "application/pdf"
+) -> Extracted:
+    """Return the text of pages that were read. unread: as of `why_unread`."""
+    pages = [_with_form(page) for page in pages]
     written = [page for page in pages if page.lines.lines]
     text, spans = _joined_text(written, _apart(pages))
     skipped = tuple(page.number for page in pages if not page.lines.lines)
     garbled = sorted({span.number for span in spans if is_garbled(text[span.start : span.end])})
     return Extracted(
         Content(text, spans),
-        "application/pdf",
+        media_type,
         skipped_pages=skipped,
-        warnings=tuple(_warnings(source, document, garbled, pages)),
+        ocr_pages=tuple(page.number for page in pages if page.ocr),
+        warnings=tuple(_warnings(source, document, garbled, pages, unread)),
         left_out=tuple(_left_out(document, pages)),
         comments=tuple(comment for page in pages for comment in page.comments),
         markup={HIDDEN: sum(page.lines.n_hidden for page in pages)},
         cut=any(page.cut for page in pages),
     )
+
+
+def _with_form(page: ReadPage) -> ReadPage:
+    """Return a page with the lines of its form as its text, if it has no other."""
+    if page.lines.lines or not page.below:
+        return page
+    return replace(page, lines=replace(page.lines, lines=page.below, heights=(nan,) * len(page.below)), below=())
 
 
 def _joined_text(pages: Sequence[ReadPage], apart: set[int]) -> tuple[str, tuple[PageSpan, ...]]:
@@ -155,6 +207,8 @@ def _left_out(document: Opened, pages: Sequence[ReadPage]) -> Iterator[str]:
     names = dict.fromkeys((*document.files, *(name for page in pages for name in page.files)))
     if names:
         yield counted_names(names, "embedded file")
+    if n_dropped := sum(page.ocr.n_dropped for page in pages if page.ocr):
+        yield f"{plural(n_dropped, 'line')} that OCR cannot make out"
 
 
 def _apart(pages: Sequence[ReadPage]) -> set[int]:
@@ -171,7 +225,7 @@ def _apart(pages: Sequence[ReadPage]) -> set[int]:
     return apart
 
 
-def _warnings(source: Source, document: Opened, garbled: Sequence[int], pages: Sequence[ReadPage]) -> Iterator[str]:
+def _warnings(source: Source, document: Opened, garbled: Sequence[int], pages: Sequence[ReadPage], unread: str) -> Iterator[str]:
     if document.portfolio:
         yield f"{source.name} is a portfolio: its documents lie inside it, and only its cover is read; save them in a PDF viewer"
     for why in dict.fromkeys(page.failure for page in pages if page.cut):
@@ -179,13 +233,20 @@ def _warnings(source: Source, document: Opened, garbled: Sequence[int], pages: S
         yield f"{source.name}: {_pages(cut)} {'were' if len(cut) > 1 else 'was'} not read: {why}"
     if broken := {page.number: page.failure.partition(":")[0] for page in pages if page.failure and not page.cut}:
         yield f"{source.name}: damaged, {_pages(list(broken))} could not be read ({', '.join(sorted({*broken.values()}))})"
-    if blank := [page.number for page in pages if not (page.lines.lines or page.lines.n_hidden or page.failure)]:
-        yield f"{source.name}: no text on {_pages(blank)}; if they are scans, ocrmypdf gives them text"
+    if by_ocr := [page.number for page in pages if page.ocr]:
+        poor = [page.number for page in pages if page.ocr and page.ocr.is_poor]
+        n = f"{plural(len(by_ocr), 'page')} {'were' if len(by_ocr) > 1 else 'was'}"
+        poorly = f", {len(poor)} of them poorly ({format_ranges(poor)})" if len(by_ocr) > 1 else ", poorly"
+        yield f"{source.name}: {n} read by OCR ({format_ranges(by_ocr)}){poorly if poor else ''}"
+    if not unread:
+        return
+    if scans := [page.number for page in pages if page.is_scan and (page.is_stamped or not page.lines.lines)]:
+        yield f"{source.name}: {_pages(scans)} {'are' if len(scans) > 1 else 'is'} scanned and not read; {unread}"
     if garbled:
-        yield f"{source.name}: much of {_pages(garbled)} is garbled (a font has no table of letters); ocrmypdf --force-ocr"
+        yield f"{source.name}: much of {_pages(garbled)} is garbled (a font has no table of letters); {unread}"
 
 
-def _no_text(source: Source, pages: Sequence[ReadPage], n_pages: int) -> FbragError:
+def _no_text(source: Source, pages: Sequence[ReadPage], n_pages: int, unread: str) -> FbragError:
     if broken := [page.failure for page in pages if page.failure and not page.cut]:
         return damaged(source, broken[0])
     if cut := [page.failure for page in pages if page.cut]:
@@ -193,10 +254,11 @@ def _no_text(source: Source, pages: Sequence[ReadPage], n_pages: int) -> FbragEr
     where = f"{_pages([page.number for page in pages])} of {n_pages}"
     if len(pages) == n_pages:
         where = f"any of its {n_pages} pages" if n_pages > 1 else "its only page"
-    hint = "ocrmypdf IN.pdf OUT.pdf"
-    if source.path != "-":
-        hint = f"ocrmypdf {source.shell_path} {quote(PurePath(source.path).stem + '-ocr.pdf')}"
-    return FbragError("pdf_no_text", f"{source.name} has no text on {where} (scanned images)", hint, document=source.path)
+    if unread and any(page.is_scan for page in pages):
+        return FbragError("pdf_no_text", f"{source.name} has no text on {where} (scanned images)", unread, document=source.path)
+    why = "nothing is drawn there" if unread else "OCR finds none either"
+    what = f"{source.name} has no text on {where} ({why})"
+    return FbragError("pdf_no_text", what, "name a file that has text", document=source.path)
 
 
 def _cut(source: Source, why: str) -> FbragError:

@@ -1,0 +1,1 @@
+"""Text of scanned pages and of pictures, by OCR."""

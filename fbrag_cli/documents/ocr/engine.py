@@ -1,0 +1,128 @@
+"""The OCR engine: a picture becomes lines of text with their places. It is RapidOCR, whose package brings the PP-OCRv6 models."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from importlib.util import find_spec
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fbrag_cli import installation
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+#: The scripts that the models read. Of others they would write letters that look alike, with good scores.
+SCRIPTS = ("Latin", "Han", "Hiragana", "Katakana")
+
+_FIND_SIDE = 1280  # pixels of a page's longer side, in which lines are looked for; they are read in the whole picture
+_TALL = 1.5  # height of a line in widths from which on it seems to stand on its side
+_MOSTLY = 0.5  # share of such lines on a page that lies on its side
+_DOUBTFUL = 0.75  # mean score of a page that may be upside down
+_ENOUGH = 3  # lines that tell how a page lies
+
+
+class OcrLine(NamedTuple):
+    """A line of text, or a part of one that has much room on its sides. score: from 0 to 1.
+
+    corners: x and y, in the units of the picture from its upper left corner, of the line's upper left, upper right, lower
+    right and lower left corner, as its letters stand.
+    """
+
+    text: str
+    score: float
+    corners: tuple[float, ...]
+
+
+def is_installed() -> bool:
+    return all(map(find_spec, ("rapidocr", "onnxruntime", "PIL")))
+
+
+@lru_cache(maxsize=1)
+def version() -> str:
+    """Return the engine with its version, as "rapidocr 3.10.0"; "" if it is not installed."""
+    from importlib import metadata
+
+    return f"rapidocr {metadata.version('rapidocr')}" if is_installed() else ""
+
+
+def how_to_install() -> str:
+    """Return the command that installs the engine."""
+    return installation.extra("ocr")  # noqa: S610 (not Django's)
+
+
+def read_lines(picture: NDArray[np.uint8]) -> tuple[list[OcrLine], int]:
+    """Return the lines on a picture, and by how many quarters, clockwise, it was turned to read them.
+
+    picture: shape (height, width, 3), blue first. The corners are those in the picture as it is given. Only a child process calls
+    it: it takes seconds, and several hundred MB.
+    """
+    found = {0: _lines(picture)}
+    if len(found[0]) >= _ENOUGH:
+        is_tall = [_height(line) > _TALL * _width(line) for line in found[0]]
+        if sum(is_tall) > _MOSTLY * len(is_tall):
+            found |= {turn: _lines(np.rot90(picture, -turn)) for turn in (1, 3)}
+        elif _mean_score(found[0]) < _DOUBTFUL:
+            found[2] = _lines(np.rot90(picture, 2))
+    turn = max(found, key=lambda turn: sum(line.score * len(line.text) for line in found[turn]))
+    height, width = picture.shape[:2]
+    return [line._replace(corners=_turned_back(line.corners, turn, width, height)) for line in found[turn]], turn
+
+
+def _lines(picture: NDArray[np.uint8]) -> list[OcrLine]:
+    found = _engine()(np.ascontiguousarray(picture))
+    if found.boxes is None or found.txts is None:
+        return []
+    lines = zip(found.txts, found.scores, found.boxes, strict=True)
+    return [OcrLine(text, float(score), tuple(chain.from_iterable(box.tolist()))) for text, score, box in lines]
+
+
+@lru_cache(maxsize=1)
+def _engine() -> Callable[..., Any]:
+    import cv2
+    import rapidocr
+
+    cv2.setNumThreads(1)
+    models = Path(rapidocr.__file__).with_name("models")
+    finder, reader = (str(next(models.glob(f"*_{part}_*.onnx"))) for part in ("det", "rec"))
+    return rapidocr.RapidOCR(
+        params={
+            "Global.log_level": "critical",
+            "Global.text_score": 0.0,  # lines of a low score are dropped, and counted, by `page.py`
+            "Global.max_side_len": 1 << 16,  # pages have the size that they are to have
+            "Global.use_cls": False,  # a page that is upside down is turned as a whole
+            "EngineConfig.onnxruntime.intra_op_num_threads": 1,
+            "EngineConfig.onnxruntime.inter_op_num_threads": 1,
+            "Det.limit_type": "max",
+            "Det.limit_side_len": _FIND_SIDE,
+            "Rec.rec_batch_num": 1,  # in batches, short lines take the time of the longest
+            "Det.model_path": finder,  # without a path, a model that is not there would be downloaded
+            "Rec.model_path": reader,
+        }
+    )
+
+
+def _width(line: OcrLine) -> float:
+    return float(np.hypot(line.corners[2] - line.corners[0], line.corners[3] - line.corners[1]))
+
+
+def _height(line: OcrLine) -> float:
+    return float(np.hypot(line.corners[6] - line.corners[0], line.corners[7] - line.corners[1]))
+
+
+def _mean_score(lines: list[OcrLine]) -> float:
+    return sum(line.score * len(line.text) for line in lines) / max(1, sum(len(line.text) for line in lines))
+
+
+def _turned_back(corners: tuple[float, ...], turn: int, width: float, height: float) -> tuple[float, ...]:
+    """Return the places in a picture of points in the same picture turned clockwise. width, height: of the unturned picture."""
+    points = zip(corners[::2], corners[1::2], strict=True)
+    return tuple(chain.from_iterable(_back(x, y, turn, width, height) for x, y in points))
+
+
+def _back(x: float, y: float, turn: int, width: float, height: float) -> Iterator[float]:
+    yield from ((x, y), (y, height - x), (width - x, height - y), (width - y, x))[turn]

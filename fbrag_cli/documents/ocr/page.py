@@ -1,0 +1,135 @@
+"""`OcrPage`: what OCR has read on a page, as the lines that a page of a PDF has."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from math import atan2, cos, sin
+from statistics import median
+from typing import Any
+
+from fbrag_cli.documents.ocr.engine import OcrLine
+from fbrag_cli.documents.pdf.page_layout import in_order
+from fbrag_cli.documents.pdf.page_text import Cell, Line, PageLines
+
+_LEAST_SCORE = 0.5  # lines with a lower one are not text, or cannot be read
+_POOR_SCORE = 0.9  # mean score of a page that is read poorly
+_SIZE = 0.7  # size of the font, in heights of the box of a line
+_BASELINE = 0.22  # height of the baseline above the lower edge of that box, in its heights
+_ONE_LINE = 0.5  # distance of two baselines of one line, in sizes of the font
+_LONG = 4.0  # width of a line that shows how much the page is turned, in its heights
+_GAP = 1.0  # between two cells, in sizes of the font, as of PDFs
+_LOST_SPACE = re.compile(r"(?<=[^\W\d_]{2}[.!?])(?=[^\W\d_][^\W\d_])")  # between two sentences: the engine loses it
+
+
+@dataclass(frozen=True, slots=True)
+class OcrPage:
+    """The lines of text on a page, with their corners in points from the page's upper left corner.
+
+    height: height of the page in points, as it was read. turn: quarters by which it was turned clockwise to be read. n_dropped:
+    number of lines whose score was too low.
+    """
+
+    lines: tuple[OcrLine, ...] = ()
+    width: float = 0.0
+    height: float = 0.0
+    turn: int = 0
+    n_dropped: int = 0
+
+    @classmethod
+    def of(cls, lines: Sequence[OcrLine], width: float, height: float, turn: int) -> OcrPage:
+        kept = tuple(line for line in lines if line.score >= _LEAST_SCORE and line.text.strip())
+        return cls(kept, width, height, turn, len(lines) - len(kept))
+
+    @classmethod
+    def from_json(cls, record: Mapping[str, Any]) -> OcrPage:
+        """Raises ValueError, TypeError or KeyError for what `as_json` has not made."""
+        lines = tuple(OcrLine(str(text), float(score), tuple(map(float, corners))) for text, score, corners in record["lines"])
+        return cls(lines, *(record[name] for name in ("width", "height", "turn", "n_dropped")))
+
+    def as_json(self) -> dict[str, Any]:
+        lines = [(line.text, round(line.score, 3), [round(at, 1) for at in line.corners]) for line in self.lines]
+        return {"lines": lines} | {name: getattr(self, name) for name in ("width", "height", "turn", "n_dropped")}
+
+    @property
+    def n_letters(self) -> int:
+        return sum(sum(map(str.isalnum, line.text)) for line in self.lines)
+
+    @property
+    def is_poor(self) -> bool:
+        """Whether many words may be wrong."""
+        n = sum(len(line.text) for line in self.lines)
+        return sum(line.score * len(line.text) for line in self.lines) < _POOR_SCORE * n
+
+    def page_lines(self) -> PageLines:
+        """Return the lines in reading order, in the form that those of a PDF have."""
+        placed = sorted(map(_placed, self._upright()), key=lambda line: -line.baseline)
+        page = PageLines.of(in_order([_joined(row) for row in _rows(placed)]))
+        return replace(page, height=self.height if self.turn % 2 == 0 else self.width)
+
+    def _upright(self) -> Iterator[OcrLine]:
+        """Yield the lines with their corners on the page as it is read: turned, straight, and y measured from its lower edge."""
+        width, height = (self.width, self.height) if self.turn % 2 == 0 else (self.height, self.width)
+        turned = [line._replace(corners=_turned(line.corners, self.turn, self.width, self.height)) for line in self.lines]
+        slopes = [atan2(at[3] - at[1], at[2] - at[0]) for at in (line.corners for line in turned) if _is_long(at)]
+        slope = median(slopes) if slopes else 0.0
+        for line in turned:
+            points = zip(line.corners[::2], line.corners[1::2], strict=True)
+            yield line._replace(corners=tuple(at for x, y in points for at in _straight(x, y, slope, width, height)))
+
+
+def _turned(corners: Sequence[float], turn: int, width: float, height: float) -> tuple[float, ...]:
+    """Return places on a page as places on the page turned clockwise. width, height: of the unturned page."""
+    points = zip(corners[::2], corners[1::2], strict=True)
+    return tuple(at for x, y in points for at in ((x, y), (height - y, x), (width - x, height - y), (y, width - x))[turn])
+
+
+def _straight(x: float, y: float, slope: float, width: float, height: float) -> tuple[float, float]:
+    """Return a place on a page whose lines rise or fall, as if they were straight; y counts upwards from the lower edge."""
+    x, y = x - width / 2, y - height / 2
+    return x * cos(slope) + y * sin(slope) + width / 2, height / 2 + x * sin(slope) - y * cos(slope)
+
+
+def _is_long(corners: Sequence[float]) -> bool:
+    return corners[2] - corners[0] > _LONG * abs(corners[7] - corners[1])
+
+
+def _placed(line: OcrLine) -> Line:
+    """Return a line that has one cell."""
+    left, upper_left, right, upper_right, _, lower_right, _, lower_left = line.corners
+    upper, lower = (upper_left + upper_right) / 2, (lower_left + lower_right) / 2
+    baseline = lower + _BASELINE * (upper - lower)
+    text = _LOST_SPACE.sub(_space, line.text.strip())
+    return Line(text, baseline, _SIZE * (upper - lower), (Cell(left, right, text),), baseline)
+
+
+def _space(found: re.Match[str]) -> str:
+    return " " if found.string[found.start()].isupper() and found.string[found.start() - 2].islower() else ""
+
+
+def _rows(lines: Sequence[Line]) -> Iterator[list[Line]]:
+    """Yield the lines, which come from top to bottom, in groups that are on one baseline, each from left to right."""
+    row: list[Line] = []
+    for line in lines:
+        if row and row[0].baseline - line.baseline > _ONE_LINE * min(line.size, row[0].size):
+            yield sorted(row, key=lambda part: part.cells[0].left)
+            row = []
+        row.append(line)
+    if row:
+        yield sorted(row, key=lambda part: part.cells[0].left)
+
+
+def _joined(row: Sequence[Line]) -> Line:
+    """Return the parts of one line as a line; those without much room between them are one cell."""
+    size = median(part.size for part in row)
+    cells = [row[0].cells[0]]
+    for before, part in pairwise(row):
+        cell = part.cells[0]
+        if cell.left - before.cells[0].right > _GAP * size:
+            cells.append(cell)
+        else:
+            cells[-1] = Cell(cells[-1].left, cell.right, f"{cells[-1].text} {cell.text}")
+    baseline = median(part.baseline for part in row)
+    return Line(" ".join(cell.text for cell in cells), baseline, size, tuple(cells), baseline)
