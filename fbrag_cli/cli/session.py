@@ -58,7 +58,12 @@ def open_session(
         verbose=console.verbosity >= 2,
         reuse=reuse,
     ) as session:
-        yield session
+        try:
+            yield session
+        except FbragError as error:
+            if error.code == "llama_unavailable":
+                _mention_servers(console, "llama-cpp-python")
+            raise
 
 
 # -- the first run -----------------------------------------------------------------------------------------------------------
@@ -117,12 +122,13 @@ def fetch(names: Sequence[str], store: Path, console: Console) -> None:
     _download(names, store, console)
 
 
-def _mention_servers(console: Console) -> None:
-    """Name the model servers on this machine, and how to use them. They are only asked for their lists of models."""
+def _mention_servers(console: Console, without: str = "a download") -> None:
+    """Name the model servers on this machine, and how to use them. They are only asked for their lists of models. without: what
+    they do not need."""
     from fbrag_cli.generation.server.local import find, listed, options
 
     if found := find(os.environ, console.cancellation):
-        console.info(f"found {listed(found)}; to use it without a download: {options(found)}")
+        console.info(f"found {listed(found)}; to use it without {without}: {options(found)}")
 
 
 def _machine(*, gpu: bool) -> Machine:

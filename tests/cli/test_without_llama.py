@@ -13,7 +13,7 @@ from sysconfig import get_path
 import pytest
 
 from tests.conftest import INQUIRY, ROOT, Run
-from tests.servers import Loopback
+from tests.servers import Loopback, ollama
 
 QUESTION = "Who was the master of the ship?"
 Broken = Callable[..., subprocess.CompletedProcess[str]]
@@ -153,6 +153,20 @@ def test_servers_answer_without_it(fbrag_without: Run, tmp_path: Path) -> None:
 
 
 @POSIX
+@pytest.mark.parametrize("offline", [(), ("--offline",)])
+def test_a_server_that_runs_here_is_offered_and_answers(fbrag_without: Run, smollm2: Path, offline: tuple[str, ...]) -> None:
+    with ollama("m", loaded={"m": 8192}) as server:
+        env = {"OLLAMA_HOST": f"127.0.0.1:{server.port}", "FBRAG_SMALL": "smollm2-135m", "FBRAG_LARGE": "smollm2-135m"}
+        done = fbrag_without("ask", INQUIRY, QUESTION, *offline, env=env)
+        assert (done.returncode, done.stdout, server.chats) == (4, "", [])
+        found = f"found Ollama at 127.0.0.1:{server.port} (m); to use it without llama-cpp-python: --large local --small local"
+        assert found in done.stderr
+        assert "error: llama-cpp-python is not installed" in done.stderr
+        done = fbrag_without("ask", INQUIRY, QUESTION, "--large", "local", "--small", "local", *offline, env=env)
+        assert (done.returncode, "error" in done.stderr) == (0, False), done.stderr
+
+
+@POSIX
 def test_doctor_says_it_once_and_how_to_install_it(fbrag_without: Run, smollm2: Path) -> None:
     env = {"FBRAG_SMALL": "smollm2-135m", "FBRAG_LARGE": "smollm2-135m"}
     done = fbrag_without("doctor", "--offline", "--json", env=env)
@@ -172,6 +186,8 @@ def test_doctor_says_it_once_and_how_to_install_it(fbrag_without: Run, smollm2: 
 def test_without_a_compiler_the_fix_is_a_wheel_and_never_a_build(fbrag_without: Run, tmp_path: Path) -> None:
     done = fbrag_without("doctor", "--offline", "--json", env={"PATH": str(tmp_path)})
     fix = json.loads(done.stdout)["checks"][1]["fix"]
+    asked = fbrag_without("ask", INQUIRY, QUESTION, env={"PATH": str(tmp_path)})
+    assert asked.stderr.splitlines()[-1] == f"hint: {fix}"
     assert "--only-binary llama-cpp-python --extra-index-url https://abetlen.github.io/llama-cpp-python/whl/" in fix
 
 
@@ -182,6 +198,15 @@ def test_the_fix_fits_the_cause(broken: Broken, kind: str, text: str, said: str,
     assert done.returncode == 4
     assert message.startswith("error: could not load llama-cpp-python: ")
     assert (said in message, fix in hint) == (True, True), done.stderr
+
+
+def test_what_an_interrupted_installation_left_is_installed_again(fbrag: Run, tmp_path: Path) -> None:
+    (tmp_path / "llama_cpp").mkdir()
+    (tmp_path / "llama_cpp" / "__init__.py").write_text("")
+    done = fbrag("ask", INQUIRY, QUESTION, env={"PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"})
+    error, hint = (line for line in done.stderr.splitlines() if line.startswith(("error", "hint")))
+    assert (done.returncode, error) == (4, "error: could not load llama-cpp-python: No module named 'llama_cpp._ggml'")
+    assert "--force-reinstall --no-deps" in hint
 
 
 def test_a_library_that_llama_cpp_python_lacks_is_what_is_installed(broken: Broken) -> None:

@@ -24,6 +24,7 @@ from fbrag_cli.text.printable import printable
 
 try:
     import llama_cpp as llama_cpp
+    import llama_cpp._ggml  # not in what an interrupted installation leaves
 except (ImportError, AttributeError, OSError, RuntimeError) as error:  # llama_cpp fails in several ways
     raise lacking(error) or not_loaded(error) from error
 _LIBRARY = re.compile(r"ggml-([a-z]+)")  # a backend in a file's name: libggml-cuda.so
