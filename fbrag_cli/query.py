@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
+from fbrag_cli.documents.originals import Originals
 from fbrag_cli.errors import FbragError
 from fbrag_cli.settings import knob, settings_of
 
@@ -25,7 +26,7 @@ class Collection:
     """A corpus with its index.
 
     warnings: one line for each file that was left out. cached: which of "text" and "index" came from the cache. seconds: how long
-    collecting took, if the caller timed it.
+    collecting took, if the caller timed it. originals: opens the files again.
     """
 
     corpus: Corpus
@@ -33,6 +34,7 @@ class Collection:
     warnings: tuple[str, ...] = ()
     cached: tuple[str, ...] = ()
     seconds: float = 0.0
+    originals: Originals = Originals()
 
 
 #: What a model of a question does: the small one samples, the large one answers.

@@ -75,13 +75,15 @@ class AnswerWriter:
         from fbrag_cli.render.answer import answer_of, said_of
         from fbrag_cli.render.markdown import markdown, section
         from fbrag_cli.render.text import text
+        from fbrag_cli.session.pictures import sentence_boxes
 
         self.line.clear()
         self._n_out += 1
         if self._events:
-            self._put_json(self._events.done(trace, peak_memory_mb()))
+            self._put_json(self._events.done(trace, peak_memory_mb(), boxes=sentence_boxes(trace)))
         elif self._form == "json":
-            self._put_json(as_json.answer(trace, memory_mb=peak_memory_mb(), typed=self.typed))
+            boxes = sentence_boxes(trace)
+            self._put_json(as_json.answer(trace, memory_mb=peak_memory_mb(), typed=self.typed, boxes=boxes))
         elif self._form == "md":
             shown, layout = answer_of(trace), layout_for(self._options)
             self.write(markdown(shown, layout) + "\n" if self.typed is None else section(shown, layout, self._n_out) + "\n\n")

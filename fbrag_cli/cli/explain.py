@@ -70,11 +70,13 @@ def explain(console: Console, options: ExplainCommand) -> int:
 def _print_explanation(stream: TextIO, trace: Trace, session: Session, options: ExplainCommand, console: Console) -> bool:
     """Print the explanation. Return False where --find finds nothing."""
     from fbrag_cli.render import as_json, explain_text
+    from fbrag_cli.session.pictures import sentence_boxes
 
     shown = options.explain
     holding = None if shown.find is None else explain_text.holders(trace, shown.find)
     if options.output.form == "json":
-        stream.write(dumps(as_json.explanation(trace, memory_mb=peak_memory_mb(), found=holding)) + "\n")
+        boxes = sentence_boxes(trace)
+        stream.write(dumps(as_json.explanation(trace, memory_mb=peak_memory_mb(), found=holding, boxes=boxes)) + "\n")
     else:
         columns, colored = columns_of(stream), console.colored(stream)
         if holding is None:

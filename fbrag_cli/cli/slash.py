@@ -90,6 +90,7 @@ def _save(talk: Talk, rest: str) -> None:
     from fbrag_cli.render.html import page
     from fbrag_cli.render.markdown import questions_in, section
     from fbrag_cli.render.text import Layout
+    from fbrag_cli.session.pictures import cited_pages
 
     exchanges = talk.conversation.exchanges
     if not exchanges:
@@ -102,7 +103,8 @@ def _save(talk: Talk, rest: str) -> None:
     is_page = Path(path).suffix.lower() in (".html", ".htm")
     with open_output(path, "/save") as stream:
         if is_page:
-            stream.write(page(exchanges[-1].trace))
+            trace = exchanges[-1].trace
+            stream.write(page(trace, cited_pages(trace)))
         else:
             layout = Layout(context=talk.options.answer.lines)
             numbered = enumerate(exchanges, len(questions_in(talk.before)) + 1)

@@ -149,9 +149,10 @@ def open_page(path: str | None) -> Iterator[Callable[[Trace], None]]:
 
         def write(trace: Trace) -> None:
             from fbrag_cli.render.html import page
+            from fbrag_cli.session.pictures import cited_pages
 
             try:
-                stream.write(page(trace))
+                stream.write(page(trace, cited_pages(trace)))
             except Exception as error:
                 failed.append(error)
 

@@ -5,7 +5,7 @@ Within a version, keys are only added.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ from fbrag_cli.generation.build import versions
 from fbrag_cli.methods.registry import METHODS
 from fbrag_cli.progress import LABELS, Event
 from fbrag_cli.query import DEFAULT_RETRIEVER
-from fbrag_cli.render.answer import Answer, answer_of
+from fbrag_cli.render.answer import Answer, Source, answer_of
 from fbrag_cli.render.passages import duplicates, near_copies, read_of
 from fbrag_cli.render.tables import chunk_table, own_tables, records
 from fbrag_cli.retrieval.ranking import ranks
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
     Scored = NDArray[np.float32]
 
+#: Places of sentences on pages, by the ranks of their sources, as of `session.pictures.sentence_boxes`.
+Boxes = Mapping[int, list[dict[str, Any]]]
+
 #: Of every event but the last, which has the answer's.
 EVENT = "fbrag.event/1"
 
@@ -35,8 +38,9 @@ _BEST_MATCHES = 5  # chunks that the event of a sample names
 _OF_A_SENTENCE = ("page", "last_page", "page_label", "section", "start_line", "end_line", "start_char", "end_char")
 
 
-def answer(trace: Trace, *, memory_mb: float, typed: str | None = None) -> dict[str, Any]:
-    """Return `fbrag.answer/1`. memory_mb: the peak of this process. typed: a follow-up question as it was typed.
+def answer(trace: Trace, *, memory_mb: float, typed: str | None = None, boxes: Boxes | None = None) -> dict[str, Any]:
+    """Return `fbrag.answer/1`. memory_mb: the peak of this process. typed: a follow-up question as it was typed. boxes: as for
+    `sources`.
 
     question: as it was typed. resolved_question: the whole question that a follow-up was asked as; null if it was asked as typed.
     from_document: whether text of the document was read for the answer; if not, it is from the model's own knowledge.
@@ -58,23 +62,27 @@ def answer(trace: Trace, *, memory_mb: float, typed: str | None = None) -> dict[
         "matching_passages": matching_passages(shown),
         **certainty(trace, shown),
         "truncated": trace.truncated,
-        "sources": sources(trace, shown),
+        "sources": sources(trace, shown, boxes),
         **_shared(trace, memory_mb),
         "warnings": warnings(trace, shown),
     }
 
 
-def explanation(trace: Trace, *, memory_mb: float, found: Collection[int] | None = None) -> dict[str, Any]:
+def explanation(
+    trace: Trace, *, memory_mb: float, found: Collection[int] | None = None, boxes: Boxes | None = None
+) -> dict[str, Any]:
     """Return `fbrag.explanation/1`: every chunk with its scores, ranks and place, in document order.
 
     read: (start, end) of each part of a chunk that the large model reads, in characters of the document; empty if none is.
-    found: the positions of the chunks that hold the text of --find; without one None, and no chunk has `contains_text`.
+    found: the positions of the chunks that hold the text of --find; without one None, and no chunk has `contains_text`. sentence:
+    of a selected chunk, the one nearest to the question; boxes: as for `sources`.
     """
     scores = trace.scores
     combined, backward, forward = map(ranks, (scores.combined, scores.backward, scores.forward))
     selected, retrieved, held = set(trace.selected), set(trace.retrieved), set(found or ())
     duplicate_of, read = {copy: position + 1 for copy, position in trace.selection.duplicate_of.items()}, read_of(trace)
     own = _beside(trace)
+    nearest = {source.passage.position: _sentence(source, boxes) for source in reversed(answer_of(trace).sources)}
     return {
         "schema": "fbrag.explanation/1",
         "question": trace.question,
@@ -90,6 +98,7 @@ def explanation(trace: Trace, *, memory_mb: float, found: Collection[int] | None
                 "read": [[part.start, part.end] for part in read.get(chunk.position, ())],
                 "duplicate_of": duplicate_of.get(chunk.position),
                 "terms": _terms(trace, chunk) if chunk.position in selected else [],
+                "sentence": nearest.get(chunk.position),
                 **own.get(chunk.position, {}),
                 **({} if found is None else {"contains_text": chunk.position in held}),
             }
@@ -124,13 +133,13 @@ def warnings(trace: Trace, answer: Answer | None = None) -> list[str]:
     return [*trace.warnings, *([answer.unread.whole] if answer and answer.unread and answer.unread.whole else []), *of_documents]
 
 
-def sources(trace: Trace, answer: Answer) -> list[dict[str, Any]]:
+def sources(trace: Trace, answer: Answer, boxes: Boxes | None = None) -> list[dict[str, Any]]:
     """Return what the large model reads of the selected chunks: each whole, or a source for each part of it.
 
     id: its number in citations, as of `Source`, in whose order the sources are; null before the answer. rank: among the
     sources, best first. duplicates: the places of the same text in other chunks. near_copies: those of nearly the same text.
-    sentence: the text and the place of the sentence that shows the answer best; null if there is none. highlights: (start, end)
-    of words, in characters of the document.
+    sentence: the text and the place of the sentence that shows the answer best, and its boxes; null if there is none. highlights:
+    (start, end) of words, in characters of the document. boxes: of the sentences, by ranks; those of other sentences are null.
     """
     own = _beside(trace)
     return [
@@ -143,17 +152,19 @@ def sources(trace: Trace, answer: Answer) -> list[dict[str, Any]]:
             "duplicates": [place_of(copy) for copy in duplicates(trace, source.passage)],
             "near_copies": [place_of(copy) for copy in near_copies(trace, source.passage)],
             "text": source.passage.text,
-            "sentence": source.sentence and _sentence(source.sentence),
+            "sentence": _sentence(source, boxes),
             "highlights": [list(span) for span in source.marks],
         }
         for source in answer.sources
     ]
 
 
-def _sentence(sentence: Passage) -> dict[str, Any]:
-    """Return a sentence that shows an answer: its text on one line, and its place."""
-    placed = place_of(sentence)
-    return {"text": one_line(sentence.text), **{name: placed[name] for name in _OF_A_SENTENCE}}
+def _sentence(source: Source, boxes: Boxes | None) -> dict[str, Any] | None:
+    """Return the sentence of a source that shows an answer: its text on one line, its place, and its boxes on its pages."""
+    if source.sentence is None:
+        return None
+    placed, found = place_of(source.sentence), (boxes or {}).get(source.rank)
+    return {"text": one_line(source.sentence.text), **{name: placed[name] for name in _OF_A_SENTENCE}, "boxes": found}
 
 
 def _shared(trace: Trace, memory_mb: float) -> dict[str, Any]:
@@ -321,9 +332,9 @@ class Events:
         about = {"status": trace.status, **certainty(trace, shown), "citations": citations(shown)}
         return {"schema": EVENT, "event": "checked", **about}
 
-    def done(self, trace: Trace, memory_mb: float, typed: str | None = None) -> dict[str, Any]:
+    def done(self, trace: Trace, memory_mb: float, typed: str | None = None, boxes: Boxes | None = None) -> dict[str, Any]:
         """Return the last event: the JSON of the answer, as `answer`."""
-        return {"event": "done", **answer(trace, memory_mb=memory_mb, typed=typed)}
+        return {"event": "done", **answer(trace, memory_mb=memory_mb, typed=typed, boxes=boxes)}
 
 
 def best_matches(scores: Scores, sample: int) -> list[int]:

@@ -6,7 +6,7 @@ Of a document that is not shown, the page has its name and its best score; its t
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from hashlib import sha256
@@ -20,8 +20,8 @@ from markupsafe import Markup, escape
 from numpy.typing import NDArray
 
 from fbrag_cli.corpus import Corpus, Passage
-from fbrag_cli.documents.document import itself
-from fbrag_cli.documents.lines import section_of
+from fbrag_cli.documents.document import Document, itself
+from fbrag_cli.documents.lines import page_label, page_name, section_of
 from fbrag_cli.generation.build import versions
 from fbrag_cli.render.answer import Answer, Source, answer_of
 from fbrag_cli.render.as_json import settings
@@ -34,6 +34,7 @@ from fbrag_cli.render.passages import (
     layout_of,
     location,
     parts,
+    picture_pages,
     place,
     read_of,
     said_from,
@@ -42,12 +43,14 @@ from fbrag_cli.render.passages import (
 )
 from fbrag_cli.render.tables import own_tables, rows_of
 from fbrag_cli.retrieval.ranking import best, ranks
-from fbrag_cli.text.printable import one_line, plural, printable
+from fbrag_cli.text.printable import byte_size, one_line, plural, printable
 from fbrag_cli.text.terminal import truncate
 from fbrag_cli.trace import Trace
 
 if TYPE_CHECKING:
     from jinja2 import Environment, Template
+
+    from fbrag_cli.documents.pdf.picture import PagePicture
 
 # The most that a page shows.
 _CHUNKS = 6_000  # 1.8 million words
@@ -61,6 +64,7 @@ _BEGINNING = 90  # characters of the sentence of a source that is not shown in f
 _SAID = 120  # characters of the summary of a sample
 _SHADES = 10
 _TITLE = 60  # characters of a section's title
+_AROUND = 0.003  # width of the room around the letters in a box, in widths of the page
 
 _STYLES = {"matrix": ("matrix",)}  # style sheets of a template, in their order
 _SAVED = ("shared", "page")  # of others
@@ -69,10 +73,11 @@ _SAVED = ("shared", "page")  # of others
 _NOT_ASKED = {"shade": 0, "score": None, "sources": (), "read": "", "retrieved": False, "next_selected": None}
 
 Shade = Callable[[float], int]  # a combined score -> 0 to 9
+Pictures = Mapping[int, Sequence["PagePicture"]]
 
 
-def page(trace: Trace) -> str:
-    """Return the whole page, to be written as UTF-8."""
+def page(trace: Trace, pictures: Pictures | None = None) -> str:
+    """Return the whole page, to be written as UTF-8. pictures: as for `source_views`."""
     shown, answer = _positions_shown(trace), answer_of(trace)
     trace = _with_texts_in_memory(trace, shown)
     findings = Findings(trace, answer)
@@ -86,7 +91,7 @@ def page(trace: Trace) -> str:
         word=word_of(trace),
         in_part=in_part(trace),
         documents=documents,
-        sources=[*source_views(trace, answer)],
+        sources=[*source_views(trace, answer, pictures=pictures)],
         samples=[*sample_views(trace, answer, set(shown))],
         tables=[(table, rows_of(table)) for table in own_tables(trace)],
         others=sorted(others, key=lambda other: -other["score"])[:_OTHERS],
@@ -97,14 +102,14 @@ def page(trace: Trace) -> str:
     )
 
 
-def conversation(turns: Sequence[tuple[str, Trace]]) -> str:
+def conversation(turns: Sequence[tuple[str, Trace, Pictures]]) -> str:
     """Return the questions of a conversation with their answers and sources as one page. turns: each question as it was typed,
-    and its trace."""
+    its trace, and the pictures of its sources, as for `source_views`."""
     views = []
-    for number, (typed, trace) in enumerate(turns, 1):
+    for number, (typed, trace, pictures) in enumerate(turns, 1):
         shown = named_shortly(trace)
         answer = answer_of(shown)
-        sources = [view | {"chunk": None} for view in source_views(shown, answer)]
+        sources = [view | {"chunk": None} for view in source_views(shown, answer, pictures=pictures)]
         views.append({"typed": typed, "question": trace.question, "answer": answer, "sources": sources, "prefix": f"t{number}-"})
     return template("conversation").render(title=one_line(turns[0][0], 80), turns=views, versions=versions())
 
@@ -358,9 +363,14 @@ def other_views(trace: Trace, shown: set[int], shade: Shade) -> list[dict[str, A
     ]
 
 
-def source_views(trace: Trace, answer: Answer, where: Callable[[Passage], str] = place) -> Iterator[dict[str, Any]]:
+def source_views(
+    trace: Trace, answer: Answer, where: Callable[[Passage], str] = place, pictures: Pictures | None = None
+) -> Iterator[dict[str, Any]]:
     """Yield the sources in their order, for the macros `source_list` and `figures`: with the passage around the sentence, the
-    scores and their ranks among all chunks, and the number of the sample that raised the chunk. where: names a place."""
+    scores and their ranks among all chunks, and the number of the sample that raised the chunk.
+
+    where: names a place. pictures: of the pages of sources, by the ranks of these.
+    """
     scores = trace.scores
     backward_ranks, forward_ranks = ranks(scores.backward), ranks(scores.forward)
     for source in answer.sources:
@@ -382,7 +392,30 @@ def source_views(trace: Trace, answer: Answer, where: Callable[[Passage], str] =
             "layout": layout_of(passage.document).kind,
             "excerpt": drawn(shown, [source]),
             "beginning": truncate(said_from(passage, source.sentence), _BEGINNING),
+            "has_pages": bool(picture_pages(passage)),
+            "pictures": [picture_view(each, passage.document) for each in (pictures or {}).get(source.rank, ())],
         }
+
+
+def picture_view(picture: PagePicture, document: Document) -> dict[str, Any]:
+    """Return a page as a picture for the macro `picture`. Its boxes are a little larger than the letters in them."""
+    around, pages = _AROUND * picture.width, (picture.number, picture.number)
+    return {
+        "name": f"Page {page_name(pages, one_line(page_label(document, pages) or '') or None)} of {one_line(document.name)}",
+        "address": Markup(f"data:image/png;base64,{b64encode(picture.png).decode()}"),
+        "size": byte_size(len(picture.png)),
+        "width": round(picture.width, 2),
+        "height": round(picture.height, 2),
+        "boxes": [
+            {
+                "x": round(box.left - around, 1),
+                "y": round(box.top - around, 1),
+                "width": round(box.right - box.left + 2 * around, 1),
+                "height": round(box.bottom - box.top + 2 * around, 1),
+            }
+            for box in picture.boxes
+        ],
+    }
 
 
 def sample_views(trace: Trace, answer: Answer, shown: Container[int]) -> Iterator[dict[str, Any]]:

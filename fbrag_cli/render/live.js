@@ -320,6 +320,94 @@ const reader = {
   },
 };
 
+/** The pages of sources as pictures: below the text of a source, and larger over the page. */
+const sheets = {
+  /** The element that holds the page of a source. @param {Element} part of the source  @returns {HTMLDialogElement | null} */
+  of: (part) => part.closest(".sources li")?.querySelector("dialog") ?? null,
+
+  /** @param {HTMLDialogElement} sheet  @returns {HTMLButtonElement} what opens and closes it */
+  button: (sheet) => find(".show button", HTMLButtonElement, /** @type {Element} */ (sheet.parentElement)),
+
+  /** Take up a click on a button of a source. @param {HTMLButtonElement} button  @param {HTMLDialogElement} sheet */
+  async press(button, sheet) {
+    if (button.matches(".larger")) return this.size(sheet, !sheet.matches(":modal"));
+    if (button.matches(".show button")) return sheet.open ? this.close(sheet) : this.open(sheet);
+    await this.load(sheet, button.value);
+    const goal = sheet.querySelector(`.turning button:enabled:not(.larger)`);
+    if (goal instanceof HTMLElement) goal.focus({ preventScroll: true });
+  },
+
+  /** @param {HTMLDialogElement} sheet */
+  async open(sheet) {
+    sheet.open = true; // and the focus stays
+    sheet.replaceChildren(...listed(["Rendering the page …"], "p"));
+    this.name(sheet);
+    await this.load(sheet);
+  },
+
+  /** @param {HTMLDialogElement} sheet  @param {string} page its number; 0 for the first one with the sentence */
+  async load(sheet, page = "0") {
+    const job = turns.all.find(({ element }) => element.contains(sheet))?.job;
+    const width = Math.min(2400, Math.ceil(Math.max(2 * sheet.clientWidth, 1100) * Math.min(devicePixelRatio, 2)));
+    sheet.ariaBusy = "true";
+    try {
+      const { name, html } = await (await server.reach(`/page/picture/${job}/${this.button(sheet).value}?page=${page}&width=${width}`)).json();
+      if (!sheet.open) return; // closed meanwhile
+      place(sheet, html);
+      sheet.ariaLabel = name;
+      announce(name);
+      this.scale(sheet);
+    } catch (error) {
+      sheet.replaceChildren(...listed(error instanceof Gone ? ["The connection is lost."] : told(error), "p"));
+      announce(sheet.textContent ?? "");
+    }
+    sheet.ariaBusy = null;
+  },
+
+  /** Show a page over everything, or below its source. @param {HTMLDialogElement} sheet  @param {boolean} isLarge */
+  size(sheet, isLarge) {
+    if (isLarge) sheet.open = false;
+    else sheet.close();
+    if (isLarge) sheet.showModal();
+    else sheet.open = true;
+    this.scale(sheet);
+    find(".larger", HTMLButtonElement, sheet).focus({ preventScroll: true });
+  },
+
+  /** Name what the buttons do, and bring the box into view. @param {HTMLDialogElement} sheet */
+  scale(sheet) {
+    find(".larger", HTMLButtonElement, sheet).textContent = sheet.matches(":modal") ? "Smaller" : "Larger";
+    (sheet.querySelector(".boxes") ?? sheet).scrollIntoView({ block: "center", inline: "start" });
+  },
+
+  /** @param {HTMLDialogElement} sheet */
+  name(sheet) {
+    const button = this.button(sheet);
+    button.textContent = sheet.open ? "Hide page" : "Show page";
+    button.ariaLabel = `${button.textContent} of source ${button.value}`;
+    button.ariaExpanded = String(sheet.open);
+  },
+
+  /** @param {HTMLDialogElement} sheet */
+  close(sheet) {
+    const isWithin = sheet.contains(document.activeElement);
+    sheet.open = false;
+    sheet.replaceChildren();
+    this.name(sheet);
+    if (isWithin) this.button(sheet).focus();
+  },
+
+  /** Leave the large view, or close a page. Returns whether there was one. @param {KeyboardEvent} event */
+  escape(event) {
+    const sheet = document.querySelector("dialog:modal") ?? (event.target instanceof Element ? this.of(event.target) : null);
+    if (!(sheet instanceof HTMLDialogElement && sheet.open)) return false;
+    event.preventDefault(); // else the browser closes it, too
+    if (sheet.matches(":modal")) this.size(sheet, false);
+    else this.close(sheet);
+    return true;
+  },
+};
+
 /** Say on the presets what a question costs with them. @param {Seconds} seconds */
 function costs(seconds) {
   for (const input of $("presets").querySelectorAll("input")) {
@@ -796,10 +884,13 @@ async function comeBack({ state }) {
   if (focused instanceof HTMLElement) focused.focus({ preventScroll: true });
 }
 
-/** Follow a link within the page: to a chunk, or to a part of an answer. @param {MouseEvent} event */
+/** Follow a link within the page, to a chunk or to a part of an answer, or a button of a source. @param {MouseEvent} event */
 function follow(event) {
   if (!(event.target instanceof Element)) return;
-  const card = getSelection()?.isCollapsed && event.target.closest(".sources li");
+  const button = event.target.closest(".sources button");
+  const sheet = sheets.of(event.target);
+  if (button instanceof HTMLButtonElement && sheet) sheets.press(button, sheet).catch(unlessGone);
+  const card = getSelection()?.isCollapsed && !event.target.closest("button, .sheet") && event.target.closest(".sources li");
   const link = event.target.closest("a[href^='#']") ?? (card && card.querySelector("a"));
   if (!(link instanceof HTMLAnchorElement) || event.ctrlKey || event.metaKey || event.shiftKey) return;
   const [, number] = /^#c(\d+)$/.exec(link.hash) ?? [];
@@ -847,6 +938,7 @@ function pressed(event) {
   const inField = event.target instanceof Element && event.target.matches("input, textarea, select");
   const models = find("#models", HTMLDetailsElement);
   if (event.key === "Escape" && models.open) models.open = false;
+  else if (event.key === "Escape" && sheets.escape(event)) return;
   else if (event.key === "Escape") turns.all.filter(({ ended }) => !ended).forEach((turn) => turn.stop());
   else if (event.key === "/" && !inField && !event.ctrlKey && !event.metaKey && !event.altKey) {
     event.preventDefault();
@@ -900,6 +992,9 @@ function start() {
   addEventListener("dragleave", dragged);
   addEventListener("drop", dragged);
   addEventListener("keydown", pressed);
+  addEventListener("close", ({ target }) => { // by a gesture of the system
+    if (target instanceof HTMLDialogElement && !target.open && target.childElementCount) sheets.close(target);
+  }, { capture: true });
   addEventListener("click", follow);
   addEventListener("popstate", (event) => move(() => comeBack(event)));
   turns.restore();

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fbrag_cli.corpus import Corpus, Passage
-from fbrag_cli.render.answer import Answer, answer_of
+from fbrag_cli.render.answer import Answer, Source, answer_of
 from fbrag_cli.render.html import (
     Findings,
     chunk_views,
@@ -20,6 +20,7 @@ from fbrag_cli.render.html import (
     environment,
     macro,
     named_shortly,
+    picture_view,
     sample_views,
     shades,
     short_names,
@@ -29,7 +30,7 @@ from fbrag_cli.render.html import (
     with_short_names,
     word_of,
 )
-from fbrag_cli.render.passages import layout_of, nearest_sentence, place, place_within, said_from
+from fbrag_cli.render.passages import layout_of, nearest_sentence, picture_pages, place, place_within, said_from
 from fbrag_cli.render.tables import own_tables, rows_of
 from fbrag_cli.render.text import Layout, text
 from fbrag_cli.text.printable import one_line, printable
@@ -39,6 +40,8 @@ from fbrag_cli.trace import Trace
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+    from fbrag_cli.documents.pdf.picture import PagePicture
 
 #: Of documents of more than 1.3 million words, a page shows a part: a browser lays out some 10 million characters, and draws
 #: nothing below some 17 million pixels.
@@ -144,7 +147,7 @@ def done(trace: Trace, prefix: str) -> dict[str, Any]:
         "status": trace.status,
         "answer_html": macro("page_parts", "answered", answer, prefix, fold=True),
         "sources_heading": answer.heading,
-        "sources_html": macro("page_parts", "source_list", views, prefix) if views else "",
+        "sources_html": macro("page_parts", "source_list", views, prefix, live=True) if views else "",
         "samples_html": _samples(shown, answer, prefix),
         "figures_html": macro("live_parts", "more", answer, views, tables, prefix, **cost(trace)),
         "corpus": trace.corpus.fingerprint,
@@ -155,6 +158,14 @@ def done(trace: Trace, prefix: str) -> dict[str, Any]:
         "marked": sorted({source.passage.position for source in answer.sources if source.shows}),
         "copied": text(answer_of(trace), Layout(context=_COPIED_LINES), anyway="", more=""),
     }
+
+
+def picture(source: Source, page: PagePicture) -> dict[str, Any]:
+    """Return a page of a source as a picture, with what goes to the other pages of the source, as HTML."""
+    pages, view = picture_pages(source.passage), picture_view(page, source.passage.document)
+    sought = source.sentence and page.number in picture_pages(source.sentence)
+    near = {name: number if number in pages else 0 for name, number in (("before", page.number - 1), ("after", page.number + 1))}
+    return {"name": view["name"], "html": macro("live_parts", "sheet", view, near, is_lost=bool(sought) and not page.boxes)}
 
 
 def _where(corpus: Corpus) -> Callable[[Passage], str]:

@@ -69,6 +69,13 @@ def place_within(passage: Passage) -> str:
     return f"{unit} {rest[1:]}" if rest.startswith(":") else rest.strip()
 
 
+def picture_pages(passage: Passage) -> range:
+    """Return the pages of a passage that can be shown as pictures: those of a PDF."""
+    is_pdf = passage.document.media_type == "application/pdf"
+    pages = pages_of(passage.document, passage.start, passage.end) if is_pdf else None
+    return range(pages[0], pages[1] + 1) if pages else range(0)
+
+
 def link(passage: Passage) -> str:
     """Return the address of the file at a passage's place, as `file:///home/ann/book.txt#123`; "" without a file."""
     document, start = passage.document, passage.start

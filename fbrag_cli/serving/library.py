@@ -7,13 +7,15 @@ import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from hashlib import sha256
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from fbrag_cli.cancellation import Cancellation
-from fbrag_cli.documents.source import stat_file
+from fbrag_cli.documents.originals import Originals
+from fbrag_cli.documents.source import Source, stat_file
 from fbrag_cli.errors import FbragError
 from fbrag_cli.progress import Event, Listener, Stopwatch
 from fbrag_cli.serving.door import MOST_PATHS, Door
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 MOST_BYTES = 100_000_000
 MOST_CHARACTERS_KEPT = 400_000_000
 MOST_UPLOADS = 32
+MOST_BYTES_KEPT = 500_000_000  # of the PDFs among them, whose pages can be shown
 
 _MOST_READ = 8  # collections that are kept
 _MOST_OF_A_NAME = 200  # characters
@@ -78,6 +81,7 @@ class Library:
         named = (Path(each).resolve() for each in documents)
         self._door = Door((*(door.roots if door else ()), *named), door.names if door else {})
         self._uploads: OrderedDict[str, LibraryEntry] = OrderedDict()  # the least recently used first
+        self._bytes: dict[str, bytes] = {}  # of the uploads that are PDFs, the first one first
         self._lock = threading.Lock()  # of the uploads
         self._read: Pool[str, Collection] = Pool(most=_MOST_READ)
 
@@ -171,8 +175,12 @@ class Library:
             free = next(each for n in count(1) if (each := f"{shown} ({n})" if n > 1 else shown) not in taken)
             entry = LibraryEntry(id=id, name=free, kind="upload", document=document)
             self._uploads[id] = entry
+            if document.media_type == "application/pdf":
+                self._bytes[id] = content
             while len(self._uploads) > 1 and (len(self._uploads) > MOST_UPLOADS or self._n_chars > MOST_CHARACTERS_KEPT):
-                self._uploads.popitem(last=False)
+                self._bytes.pop(self._uploads.popitem(last=False)[0], None)
+            while sum(map(len, self._bytes.values())) > MOST_BYTES_KEPT:
+                del self._bytes[next(iter(self._bytes))]
         return entry
 
     def remove(self, name: str) -> None:
@@ -182,6 +190,7 @@ class Library:
             raise FbragError("usage", f"{one_line(entry.name)} is not an upload", "leave it out of the documents that you ask")
         with self._lock:
             self._uploads.pop(entry.id, None)
+            self._bytes.pop(entry.id, None)
 
     def evict_idle(self, seconds: float) -> None:
         """Let go of the collections that nobody has used for this many seconds. Uploads stay."""
@@ -263,7 +272,20 @@ class Library:
                 documents += others.corpus.documents
                 warnings += others.warnings
         corpus = build_corpus(documents, chunk_words)
-        return Collection(corpus, BM25.of(corpus), tuple(warnings))
+        originals = Originals(self._password, partial(self._uploaded, tuple(entries)))
+        return Collection(corpus, BM25.of(corpus), tuple(warnings), originals=originals)
+
+    def _uploaded(self, entries: Sequence[LibraryEntry], document: Document) -> Source | None:
+        """Return the bytes of an upload among these entries; None for another document. Raises FbragError doc_not_found if it was
+        let go."""
+        for entry in entries:
+            if entry.document and entry.document.sha256 == document.sha256:
+                with self._lock:
+                    content = self._bytes.get(entry.id)
+                if content is None:
+                    raise FbragError("doc_not_found", f"{one_line(entry.name)} is no longer in memory", "add it again")
+                return Source(entry.name, entry.name, content)
+        return None
 
     # -- uploads ---------------------------------------------------------------------------------------------------------
 

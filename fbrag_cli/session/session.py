@@ -12,6 +12,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, get_args
 
+from fbrag_cli.documents.originals import Originals
 from fbrag_cli.generation.cached import CachePolicy
 from fbrag_cli.generation.process import set_environment
 from fbrag_cli.generation.server.address import is_server
@@ -165,7 +166,8 @@ class Session:
         named += zip_longest(unread, collection.warnings, fillvalue="") if collection.warnings else ()
         named += [(document.name, each) for document in documents for each in document.warnings]
         warn("read", in_short(named), listener)
-        return replace(collection, warnings=warnings, seconds=watch.seconds)
+        originals = Originals(password)
+        return replace(collection, warnings=warnings, seconds=watch.seconds, originals=originals)
 
     def collect_bytes(
         self,

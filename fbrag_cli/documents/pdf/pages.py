@@ -105,6 +105,11 @@ class PageReader:
         before, self._clock = self._clock, process_time()
         return replace(reply, seconds=self._clock - before) if isinstance(reply, ReadPage) else reply
 
+    @property
+    def document(self) -> PdfDocument:
+        """The document, opened by its first use. Raises FbragError, as a call does."""
+        return self._pdf
+
     @cached_property
     def _pdf(self) -> PdfDocument:
         # A PDF with an owner password only opens with the empty user password, as in every viewer.

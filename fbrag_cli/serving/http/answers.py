@@ -19,6 +19,7 @@ from fbrag_cli.serving.http.body import read
 from fbrag_cli.serving.http.inquiry import Inquiry, Search
 from fbrag_cli.serving.http.stream import EventStream, finished
 from fbrag_cli.serving.job import END
+from fbrag_cli.session.pictures import sentence_boxes
 from fbrag_cli.text.printable import dumps
 
 if TYPE_CHECKING:
@@ -77,15 +78,15 @@ class EventsOf:
             yield failure.known(error).as_json()
         else:
             yield self._events.checked(trace)
-            yield self._events.done(trace, peak_memory_mb(), self._job.question)
+            yield self._events.done(trace, peak_memory_mb(), self._job.question, sentence_boxes(trace))
 
 
 def _answer(trace: Trace, typed: str) -> dict[str, Any]:
-    return as_json.answer(trace, memory_mb=peak_memory_mb(), typed=typed)
+    return as_json.answer(trace, memory_mb=peak_memory_mb(), typed=typed, boxes=sentence_boxes(trace))
 
 
 def _explanation(trace: Trace, find: str | None) -> dict[str, Any]:
     from fbrag_cli.render.explain_text import holders
 
     found = None if find is None else holders(trace, find)
-    return as_json.explanation(trace, memory_mb=peak_memory_mb(), found=found)
+    return as_json.explanation(trace, memory_mb=peak_memory_mb(), found=found, boxes=sentence_boxes(trace))

@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import AsyncIterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import anyio
 from starlette.requests import Request
@@ -29,9 +29,10 @@ from fbrag_cli.serving.fields import FieldError
 from fbrag_cli.serving.http.body import read
 from fbrag_cli.serving.http.inquiry import Inquiry, usable_models
 from fbrag_cli.serving.http.page_events import PageEvents
-from fbrag_cli.serving.http.stream import EventStream
+from fbrag_cli.serving.http.stream import EventStream, in_thread
 from fbrag_cli.serving.job import StoppedError
 from fbrag_cli.session.forecast import forecast
+from fbrag_cli.session.pictures import cited_pages, source_page
 from fbrag_cli.text.printable import dumps, one_line
 
 if TYPE_CHECKING:
@@ -44,6 +45,8 @@ _FIRST_CHUNKS, _CHUNKS = 30, 300  # of the first piece of a text, which is seen 
 _APART = 0.5  # seconds between two lines about what is being read
 _MOST_FILES = 500  # of a folder, which can be chosen one by one
 _LONGEST_FILE = 60  # characters of the name of a saved page
+_MOST_RENDERERS = 2  # pictures of pages that are made at once, each by a process
+_WIDTH = 1_000  # pixels of a picture, if the page names no number
 _NO_LETTER = re.compile("[^a-z0-9]+")
 
 
@@ -59,6 +62,7 @@ def routes(desk: Desk) -> list[Route]:
         Route("/page/ask", page.ask, methods=["POST"]),
         Route("/page/stop/{job}", page.stop, methods=["POST"]),
         Route("/page/events/{job}", page.events),
+        Route("/page/picture/{job}/{source}", page.picture),
         Route("/page/save/{job}", page.save),
         Route("/page/conversation", page.conversation),
     ]
@@ -69,6 +73,7 @@ class _Page:
 
     def __init__(self, desk: Desk) -> None:
         self._session, self._desk, self._library = desk.session, desk, desk.library
+        self._renderers = anyio.CapacityLimiter(_MOST_RENDERERS)
 
     def shell(self, request: Request) -> Response:
         small, large = self._session.names()
@@ -102,11 +107,9 @@ class _Page:
 
         at: a position. Of documents that are too long for one page, the part with this chunk is sent.
         """
-        at, ids = request.query_params.get("at", "0"), request.query_params.getlist("documents")
-        if not (at.isascii() and at.isdigit() and len(at) <= 9):
-            raise FbragError("usage", f"at={one_line(at, 40)}: not a number", "count the chunks from 0")
+        at, ids = _number(request, "at", "count the chunks from 0"), request.query_params.getlist("documents")
         entries = await anyio.to_thread.run_sync(self._library.find, ids)
-        return StreamingResponse(self._lines(entries, int(at)), media_type="application/x-ndjson")
+        return StreamingResponse(self._lines(entries, at), media_type="application/x-ndjson")
 
     async def _lines(self, entries: Sequence[LibraryEntry], at: int) -> AsyncIterator[str]:
         cancellation, told = Cancellation(), [""]
@@ -168,12 +171,34 @@ class _Page:
         self._job(request.path_params["job"]).cancel()
         return Response(status_code=204)
 
+    async def picture(self, request: Request) -> Response:
+        """Return a page of a source of an answer as a picture, on which its sentence is boxed.
+
+        page: its number; by default the first one with the sentence. width: of the picture, in pixels.
+        """
+        from fbrag_cli.render.answer import answer_of
+        from fbrag_cli.render.html import named_shortly
+
+        page = _number(request, "page", "count the pages from 1")
+        width = _number(request, "width", "name pixels") or _WIDTH
+        _, trace = self._done(request.path_params["job"])
+        named = request.path_params["source"]
+
+        def work(listener: Listener) -> dict[str, Any]:
+            source = next((each for each in answer_of(named_shortly(trace)).sources if str(each.number) == named), None)
+            if source is None:
+                raise HttpError(404, f"the answer has no source {one_line(named, _LONGEST_FILE)}", "name one of its numbers")
+            picture = source_page(trace, source, page or None, width, listener)
+            return live_page.picture(source, picture)
+
+        return as_json(await in_thread(request, work, self._renderers))
+
     def save(self, request: Request) -> Response:
         """Return an answer as the page of --html, to be saved."""
         from fbrag_cli.render.html import page
 
         _, trace = self._done(request.path_params["job"])
-        return _file(trace.question, page(trace))
+        return _file(trace.question, page(trace, cited_pages(trace)))
 
     def conversation(self, request: Request) -> Response:
         """Return several answers as one page, to be saved."""
@@ -182,7 +207,7 @@ class _Page:
         turns = [self._done(name) for name in request.query_params.getlist("job")]
         if not turns:
             raise HttpError(400, "no question is named", "name some: job=ID")
-        return _file(turns[0][0], conversation(turns))
+        return _file(turns[0][0], conversation([(typed, trace, cited_pages(trace)) for typed, trace in turns]))
 
     def _done(self, name: str) -> tuple[str, Trace]:
         """Return a question as it was typed, and its trace."""
@@ -196,6 +221,14 @@ class _Page:
             return self._desk.job(name)
         except FbragError as error:
             raise HttpError(404, error.message, error.hint) from None
+
+
+def _number(request: Request, name: str, hint: str) -> int:
+    """Return a number of a request; 0 without it. Raises FbragError `usage` for anything else."""
+    given = request.query_params.get(name, "0")
+    if not (given.isascii() and given.isdigit() and len(given) <= 9):
+        raise FbragError("usage", f"{name}={one_line(given, 40)}: not a number", hint)
+    return int(given)
 
 
 def _file(question: str, page: str) -> Response:

@@ -16,11 +16,12 @@ from fbrag_cli.text.printable import one_line, printable
 if TYPE_CHECKING:
     from fbrag_cli.progress import Listener
     from fbrag_cli.render.answer import Answer
+    from fbrag_cli.render.as_json import Boxes
     from fbrag_cli.serving.job import Job
     from fbrag_cli.trace import Trace
 
 _PLACE = ("document", "chunk", "page", "last_page", "page_label", "section", "start_line", "end_line")
-_OF_A_SENTENCE = ("text", "page", "section", "start_line", "end_line")
+_OF_A_SENTENCE = ("text", "page", "section", "start_line", "end_line", "boxes")
 _RANKS = ("rank", "score", "backward_score", "forward_score", "retrieved", "selected", "contains_text")
 _LEAST = 100  # characters of a passage that is cut
 _ROWS = 10  # chunks that an explanation names, next to those that hold the text
@@ -46,6 +47,16 @@ class Passage(Lines):
     chunk: Annotated[int, Field(description="number of the chunk among those of all documents of the call, from 1")]
 
 
+class Box(TypedDict):
+    """A line of a sentence on a page, in points from the top left corner of the page as it is shown."""
+
+    page: Annotated[int, Field(description="number of the page, from 1")]
+    left: float
+    top: float
+    right: float
+    bottom: float
+
+
 class Sentence(TypedDict):
     """A sentence and its place."""
 
@@ -54,6 +65,10 @@ class Sentence(TypedDict):
     section: Annotated[str | None, Field(description="heading above it; null if there is none")]
     start_line: Annotated[int, Field(description="its first line, from 1")]
     end_line: Annotated[int, Field(description="its last line")]
+    boxes: Annotated[
+        list[Box] | None,
+        Field(description="its lines on its pages, if it is cited, in a PDF; empty if it was not found there; else null"),
+    ]
 
 
 class Source(Passage):
@@ -188,6 +203,7 @@ def answered(trace: Trace, most: int) -> dict[str, Any]:
     """Return the answer with its sources, the cited ones first. most: characters of the answer."""
     from fbrag_cli.render.answer import answer_of
     from fbrag_cli.render.as_json import certainty, matching_passages
+    from fbrag_cli.session.pictures import sentence_boxes
 
     is_answer, shown = trace.status == "answered", answer_of(trace)
     certain = certainty(trace, shown)
@@ -199,7 +215,7 @@ def answered(trace: Trace, most: int) -> dict[str, Any]:
         **{key: certain[key] for key in ("low_confidence", "uncited", "confidence")},
         "missing_terms": list(trace.missing_terms),
         "matching_passages": matching_passages(shown),
-        "sources": _sources(trace, shown),
+        "sources": _sources(trace, shown, sentence_boxes(trace)),
         "warnings": _warnings(trace, shown),
     }
 
@@ -267,12 +283,12 @@ def _size(record: dict[str, Any]) -> int:
     return len(json.dumps(record, ensure_ascii=False))
 
 
-def _sources(trace: Trace, answer: Answer) -> list[dict[str, Any]]:
+def _sources(trace: Trace, answer: Answer, boxes: Boxes | None = None) -> list[dict[str, Any]]:
     """Return the passages. Where some show the answer, of the others only the sentence nearest to it has its text."""
     from fbrag_cli.render.as_json import sources
 
     cited, parts = answer.cited, list[dict[str, Any]]()
-    for source in sources(trace, answer):
+    for source in sources(trace, answer, boxes):
         sentence, in_full = source["sentence"], not cited or source["id"] in cited
         about = {"relative_score": source["relative_score"], "sentence": sentence and _part(sentence, _OF_A_SENTENCE)}
         if trace.status != "retrieved":

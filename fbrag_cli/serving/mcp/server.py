@@ -320,7 +320,9 @@ async def _result(context: Context, job: Job, sought: str, seconds: float, most:
     if not job.done:
         return results.bounded(results.running(job), most)
     trace = job.trace()
-    return results.bounded(results.answered(trace, most) if job.answering else results.explained(trace, sought), most)
+    if not job.answering:
+        return results.bounded(results.explained(trace, sought), most)
+    return results.bounded(await anyio.to_thread.run_sync(results.answered, trace, most), most)
 
 
 def _whole(question: str) -> str:

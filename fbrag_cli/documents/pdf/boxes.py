@@ -1,0 +1,136 @@
+"""Finds a sentence among the letters of a page, and the boxes around it, one for each line.
+
+Places are in points from the top left corner of the page as it is shown. Letters come from PDFium or from OCR.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from itertools import pairwise
+from typing import NamedTuple
+from unicodedata import normalize
+
+_LEAST = 12  # letters of a part of a sentence that is found without the rest
+_LEAST_OF_SHORT = 4  # letters, if they are half of the sentence
+_MOST_COMPARED = 20_000  # letters of a page and of a sentence, beyond which only a whole sentence is found
+_SAME_LINE = 0.4  # height that two letters of a line share, in heights of the lower one
+
+
+class Box(NamedTuple):
+    """A box on a page, in points from the top left corner."""
+
+    left: float
+    top: float
+    right: float
+    bottom: float
+
+    def joined(self, other: Box) -> Box:
+        """Return the smallest box around both."""
+        return Box(*map(min, self[:2], other[:2]), *map(max, self[2:], other[2:]))
+
+    @property
+    def turned(self) -> Box:
+        """The box with its axes exchanged, so that vertical lines are handled as horizontal ones."""
+        return Box(self.top, self.left, self.bottom, self.right)
+
+
+@dataclass(frozen=True, slots=True)
+class PageLetters:
+    """The text of a page, and the box of each of its characters; those of white space are not read."""
+
+    text: str
+    boxes: Sequence[Box]
+
+    @classmethod
+    def of_lines(cls, lines: Iterable[tuple[str, Box]]) -> PageLetters:
+        """Return the letters of lines, each with its box, whose letters share its longer side evenly."""
+        texts, boxes = list[str](), list[Box]()
+        for text, box in lines:
+            texts.append(text + "\n")
+            boxes += [*_divided(box, len(text)), box]
+        return cls("".join(texts), boxes)
+
+
+def find_boxes(sentence: str, page: PageLetters, before: str = "") -> list[Box]:
+    """Return a box for each line of a sentence on a page; empty if it is not there.
+
+    Only letters and digits are compared, without case: spaces, hyphens, line ends and punctuation may differ. If the page has
+    only a part of the sentence, or something interrupts it, the parts that are long enough get boxes. before: the text of the
+    page before the sentence, which tells the places of a repeated sentence apart.
+    """
+    (sought, _), (letters, positions) = _letters(sentence), _letters(page.text)
+    if not sought:
+        return []
+    at = letters.find(sought)
+    for _ in range(_letters(before)[0].count(sought) if at >= 0 else 0):
+        if (following := letters.find(sought, at + len(sought))) < 0:
+            break
+        at = following
+    spans = [(at, at + len(sought))] if at >= 0 else _parts(sought, letters)
+    return [box for start, end in spans for box in _lines([page.boxes[each] for each in dict.fromkeys(positions[start:end])])]
+
+
+def _letters(text: str) -> tuple[str, list[int]]:
+    """Return the letters and digits of a text, folded, and the position of each in it."""
+    kept: list[str] = []
+    positions: list[int] = []
+    for position, character in enumerate(text):
+        for letter in normalize("NFKC", character).casefold():
+            if letter.isalnum():
+                kept.append(letter)
+                positions.append(position)
+    return "".join(kept), positions
+
+
+def _parts(sought: str, letters: str) -> list[tuple[int, int]]:
+    """Return where the parts of a sentence are among the letters of a page, in order; the longest part decides."""
+    if max(len(sought), len(letters)) > _MOST_COMPARED:
+        return []
+    matcher = SequenceMatcher(None, sought, letters, autojunk=False)
+    least = min(_LEAST, max(_LEAST_OF_SHORT, (len(sought) + 1) // 2))
+
+    def within(start: int, end: int, low: int, high: int) -> Iterator[tuple[int, int]]:
+        if min(end - start, high - low) < least:
+            return
+        part = matcher.find_longest_match(start, end, low, high)
+        if part.size >= least:
+            yield from within(start, part.a, low, part.b)
+            yield part.b, part.b + part.size
+            yield from within(part.a + part.size, end, part.b + part.size, high)
+
+    return [*within(0, len(sought), 0, len(letters))]
+
+
+def _lines(boxes: Sequence[Box]) -> list[Box]:
+    """Return one box for each line of letters. Lines run as most letters follow each other, horizontally or vertically."""
+    steps = [(abs(b.left - a.left), abs(b.top - a.top)) for a, b in pairwise(boxes)]
+    if 2 * sum(down > along for along, down in steps) > len(steps):
+        return [line.turned for line in _rows([box.turned for box in boxes])]
+    return _rows(boxes)
+
+
+def _rows(boxes: Iterable[Box]) -> list[Box]:
+    """Return horizontal lines of letters, in either direction of writing."""
+    rows: list[Box] = []
+    for box in boxes:
+        if rows:
+            row = rows[-1]
+            shared = min(box.bottom, row.bottom) - max(box.top, row.top)
+            if shared >= _SAME_LINE * min(box.bottom - box.top, row.bottom - row.top):
+                rows[-1] = row.joined(box)
+                continue
+        rows.append(box)
+    return rows
+
+
+def _divided(box: Box, n: int) -> Iterator[Box]:
+    """Yield n equal parts of a box along its longer side."""
+    left, top, right, bottom = box
+    wide, high = (right - left) / max(n, 1), (bottom - top) / max(n, 1)
+    for i in range(n):
+        if right - left >= bottom - top:
+            yield Box(left + i * wide, top, left + (i + 1) * wide, bottom)
+        else:
+            yield Box(left, top + i * high, right, top + (i + 1) * high)
