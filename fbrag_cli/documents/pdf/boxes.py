@@ -69,7 +69,29 @@ def find_boxes(sentence: str, page: PageLetters, before: str = "") -> list[Box]:
             break
         at = following
     spans = [(at, at + len(sought))] if at >= 0 else _parts(sought, letters)
-    return [box for start, end in spans for box in _lines([page.boxes[each] for each in dict.fromkeys(positions[start:end])])]
+    return [box for start, end in spans for box in _boxes_of(page, [*dict.fromkeys(positions[start:end])])]
+
+
+def _boxes_of(page: PageLetters, positions: Sequence[int]) -> list[Box]:
+    """Return a box for each line of letters at these positions, with the punctuation at either end."""
+    lines = _lines([page.boxes[each] for each in positions])
+    for line, position, step in ((0, positions[0], -1), (-1, positions[-1], 1)):
+        while 0 <= (position := position + step) < len(page.text) and _is_punctuation(page.text[position]):
+            box, near = page.boxes[position], min(lines[line].right - lines[line].left, lines[line].bottom - lines[line].top)
+            if _gap(box, lines[line]) > near:
+                break
+            lines[line] = lines[line].joined(box)
+    return lines
+
+
+def _is_punctuation(character: str) -> bool:
+    return not (character.isalnum() or character.isspace()) and character.isprintable()
+
+
+def _gap(box: Box, other: Box) -> float:
+    """Return the room between two boxes, in the direction in which it is larger."""
+    across = max(box.left - other.right, other.left - box.right)
+    return max(across, box.top - other.bottom, other.top - box.bottom)
 
 
 def _letters(text: str) -> tuple[str, list[int]]:

@@ -51,10 +51,10 @@ class Box(TypedDict):
     """A line of a sentence on a page, in points from the top left corner of the page as it is shown."""
 
     page: Annotated[int, Field(description="number of the page, from 1")]
-    left: float
-    top: float
-    right: float
-    bottom: float
+    left: Annotated[float, Field(description="its left edge")]
+    top: Annotated[float, Field(description="its upper edge")]
+    right: Annotated[float, Field(description="its right edge")]
+    bottom: Annotated[float, Field(description="its lower edge")]
 
 
 class Sentence(TypedDict):
