@@ -62,12 +62,10 @@ def read_lines(picture: NDArray[np.uint8]) -> tuple[list[OcrLine], int]:
     it: it takes seconds, and several hundred MB.
     """
     found = {0: _lines(picture)}
-    if len(found[0]) >= _ENOUGH:
-        is_tall = [_height(line) > _TALL * _width(line) for line in found[0]]
-        if sum(is_tall) > _MOSTLY * len(is_tall):
-            found |= {turn: _lines(np.rot90(picture, -turn)) for turn in (1, 3)}
-        elif _mean_score(found[0]) < _DOUBTFUL:
-            found[2] = _lines(np.rot90(picture, 2))
+    is_tall = [_height(line) > _TALL * _width(line) for line in found[0]]
+    for turn in (1, 3) if sum(is_tall) > _MOSTLY * len(is_tall) else (2,):
+        if len(is_tall) >= _ENOUGH and _mean_score(found[max(found)]) < _DOUBTFUL:
+            found[turn] = _lines(np.rot90(picture, -turn))
     turn = max(found, key=lambda turn: sum(line.score * len(line.text) for line in found[turn]))
     height, width = picture.shape[:2]
     return [line._replace(corners=_turned_back(line.corners, turn, width, height)) for line in found[turn]], turn
