@@ -1,0 +1,208 @@
+"""What Stage II reads, and what Stage III reads of a long document: answers by ways that the default may become.
+
+    python tests/benchmarks/reading_less.py ask OUT.jsonl --questions stage_two|long [--threads 2]
+    python tests/benchmarks/reading_less.py compare ROWS.jsonl.gz --questions stage_two|long
+
+stage_two: the 60 questions of held_out.json that are set apart for it. Stage II reads windows in place of two chunks; Stage III
+begins with these, and goes on with as many words as today. long: the 30 questions of pride.jsonl, and 20 each of FairytaleQA and
+of MuSiQue with 150,000 words, none of them in held_out.json. The ways of a long question share the samples of the default.
+
+One model answers all, so that what it has read for one way need not be read again for the next: a row has the tokens that a way
+would read alone, not its seconds. A row: F1 (Rouge-L where it is the set's), whether a gold answer stands in what is read, the
+share of the evidence, and the words. A run that is started again goes on after its last row.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from looking_forward import from_samples, interval, retrieved
+from sample_languages import loaded, read
+
+from fbrag_cli.evaluation.datasets import Example, load_examples
+from fbrag_cli.evaluation.metrics import answer_in, evidence_recall, main_metric, score
+from fbrag_cli.generation.generator import Generator
+from fbrag_cli.methods.fb_rag.baselines import OrderPreserving
+from fbrag_cli.methods.fb_rag.fb_rag import FEW, FBRag
+from fbrag_cli.methods.fb_rag.windows import best_windows, in_reading_order
+from fbrag_cli.methods.method import Method, Tools
+from fbrag_cli.methods.ranking import backward_scores, top_unique_chunks, whole_chunks
+from fbrag_cli.query import Query
+from fbrag_cli.trace import Selection, Trace
+
+HERE = Path(__file__).resolve().parent
+SHARED = HERE.parents[2] / "shared"
+MODEL = "qwen2.5-coder-1.5b"
+WINDOW, BEHIND = 40, 400  # words of a window, and of those behind what Stage II has read
+CHUNKS_BEHIND = 3  # of a long document
+SEED, N_EACH = 63, 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadsWindows(FBRag):
+    """Stage II reads the windows of `recall` chunks that match the question best, `forward_words` of them."""
+
+    forward_words: int = 300
+
+    def retrieve(self, query: Query, tools: Tools) -> Trace:
+        def by_question(windows: Sequence[Any]) -> Any:
+            return tools.retriever.excerpt_scores([query.text], windows)[0]
+
+        corpus, backward = tools.corpus, backward_scores(query.text, tools)
+        recalled = top_unique_chunks(corpus, backward, self.recall, query.text)
+        if len(corpus.chunks) <= 5:
+            return FBRag.retrieve(replace(self, recall=2), query, tools)
+        chunks = [corpus.chunks[position] for position in sorted(recalled)]
+        windows = best_windows(chunks, by_question, self.forward_words, WINDOW)
+        first = in_reading_order(windows)
+        trace = self._looking_forward(Trace.start(query), first, tools)
+        scores = self._scores(backward, trace.samples, tools)
+        texts = [query.text, *(sample.scored_text for sample in trace.samples)]
+        best = top_unique_chunks(corpus, scores.combined, 12, query.text)
+        if len(corpus.chunks) > FEW:
+            others = [position for position in best if position not in recalled][:CHUNKS_BEHIND]
+            behind = whole_chunks(corpus, sorted(others))
+        else:
+
+            def by_all(windows: Sequence[Any]) -> Any:
+                found = tools.retriever.excerpt_scores(texts, windows)
+                return 0.5 * found[0] + 0.5 * found[1:].max(axis=0)
+
+            found = best_windows([corpus.chunks[at] for at in best], by_all, BEHIND, WINDOW, windows)
+            behind = in_reading_order(found)
+        return replace(trace, scores=scores, selection=Selection(dict.fromkeys(best, ()), (*first, *behind)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Windows700(FBRag):
+    """Of every document, windows of 700 words are read behind the retrieved chunks."""
+
+    def _words_of_windows(self, n_chunks: int, chunk_words: int) -> list[int]:
+        return [700 << doubled for doubled in range(self.doubled + 1)]
+
+
+WAYS: dict[str, dict[str, Method]] = {
+    "stage_two": {
+        "default": FBRag(),
+        "300 words of 2 chunks": ReadsWindows(forward_words=300),
+        "400 words of 4 chunks": ReadsWindows(forward_words=400, recall=4, order="read-first"),
+    },
+    "long": {
+        "default": FBRag(),
+        "document order": FBRag(order="document"),
+        "windows, 700 words": Windows700(granularity="window"),
+        "order-preserving": OrderPreserving(select=5),
+    },
+}
+
+
+def questions(name: str) -> list[Example]:
+    held = json.loads((HERE / "held_out.json").read_text("utf-8"))
+    if name == "stage_two":
+        sets = {each: load_examples([SHARED / "bench" / f"{each}.jsonl.gz"]) for each, _ in held[name]}
+        found = {(each, example.id): example for each, examples in sets.items() for example in examples}
+        return [found[each, id_] for each, id_ in held[name]]
+    used = {id_ for rows in held.values() for _, id_ in rows}
+    return [*_of_the_novel(), *(each for pair in zip(*_of_long_sets(used), strict=True) for each in pair)]
+
+
+def _of_the_novel() -> Iterator[Example]:
+    novel = (SHARED / "books" / "pride-and-prejudice.txt").read_text("utf-8")
+    for i, line in enumerate((HERE / "pride.jsonl").read_text("utf-8").splitlines()):
+        row = json.loads(line)
+        yield Example(f"pride-{i}", "pride", row["question"], tuple(row["answers"]), lambda: novel, "novel")
+
+
+def _of_long_sets(used: set[str]) -> Iterator[list[Example]]:
+    for name in ("fairytaleqa", "musique150k"):
+        free = [each for each in load_examples([SHARED / "bench" / f"{name}.jsonl.gz"]) if each.id not in used]
+        yield random.Random(SEED).sample(free, N_EACH)
+
+
+def answered(example: Example, way: str, trace: Trace, tools: Tools, model: Generator) -> dict[str, Any]:
+    long = 256 if example.dataset == "qmsum" else 64
+    method = replace(trace.query.method, max_tokens=long, allow_unsupported=True)
+    done = method.answer(
+        replace(trace, query=replace(trace.query, method=method)), replace(tools, model=lambda role, adapter=None: model)
+    )
+    spans = [(each.start, each.end) for each in done.context]
+    return {
+        "set": example.dataset,
+        "id": example.id,
+        "way": way,
+        "n_chunks": len(done.corpus.chunks),
+        "samples": [sample.text for sample in done.samples],
+        "answer": done.answer,
+        "confidence": done.verdict.confidence,
+        "score": score(example, done.answer or "")[main_metric(example)],
+        "answer_in_context": answer_in(example, [each.text for each in done.context]),
+        "evidence": evidence_recall(example.evidence, spans, example.context()),
+        "words_forward": sum(each.n_words for each in done.forward.read) if done.forward else 0,
+        "words": sum(each.n_words for each in done.context),
+        "tokens": {stage.name: stage.prompt_tokens for stage in done.stages if stage.prompt_tokens},
+    }
+
+
+def ask(options: argparse.Namespace) -> None:
+    model = loaded(MODEL, options.threads)
+    done = {(row["set"], row["id"], row["way"]) for row in read(options.rows[0])} if options.rows[0].exists() else set()
+    with options.rows[0].open("a", encoding="utf-8") as rows:
+        for example in questions(options.questions):
+            ways = WAYS[options.questions]
+            if all((example.dataset, example.id, way) in done for way in ways):
+                continue
+            texts: list[str] = []
+            for way, method in ways.items():
+                if options.questions == "long" and texts:
+                    trace, tools = from_samples(example, texts, method)
+                else:
+                    trace, tools = retrieved(example, method, model)
+                    texts = [sample.text for sample in trace.samples]
+                if (example.dataset, example.id, way) not in done:
+                    row = answered(example, way, trace, tools, model)
+                    rows.write(json.dumps(row, ensure_ascii=False) + "\n")
+                    rows.flush()
+
+
+def compare(options: argparse.Namespace) -> None:
+    found: dict[str, dict[tuple[str, str], dict[str, Any]]] = defaultdict(dict)
+    for path in options.rows:
+        for row in read(path):
+            found[row["way"]][row["set"], row["id"]] = row
+    base = found["default"]
+    for way, rows in found.items():
+        both = [key for key in rows if key in base]
+        print(f"{way}, n = {len(both)}")
+        for name in ("score", "answer_in_context", "evidence"):
+            pairs = [(rows[key][name], base[key][name]) for key in both if None not in (rows[key][name], base[key][name])]
+            if pairs:
+                now, before = np.array(pairs, float).T
+                print(f"  {name:18} {100 * now.mean():5.1f}  {interval(100 * (now - before))}, n = {len(pairs)}")
+        means = {name: np.mean([rows[key][name] for key in both]) for name in ("words_forward", "words")}
+        print(f"  {means['words_forward']:.0f} words in Stage II, {means['words']:.0f} in Stage III")
+        by_set = {name: [key for key in both if key[0] == name] for name in dict.fromkeys(name for name, _ in both)}
+        print(
+            "  " + ", ".join(f"{name} {100 * np.mean([rows[key]['score'] for key in keys]):.1f}" for name, keys in by_set.items())
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("do", choices=["ask", "compare"])
+    parser.add_argument("rows", nargs="+", type=Path)
+    parser.add_argument("--questions", choices=list(WAYS), required=True)
+    parser.add_argument("--threads", type=int, default=2)
+    options = parser.parse_args()
+    {"ask": ask, "compare": compare}[options.do](options)
+
+
+if __name__ == "__main__":
+    main()
