@@ -185,6 +185,12 @@ def _command(environment: dict[str, str], folder: Path) -> Run:
 
 
 @pytest.fixture
+def without_ocr(monkeypatch: pytest.MonkeyPatch) -> None:
+    """This process is as one without the extra `ocr`."""
+    monkeypatch.setitem(sys.modules, "rapidocr", None)
+
+
+@pytest.fixture
 def clean_environment(tmp_path: Path) -> dict[str, str]:
     """The environment of a user without settings of their own, and without color."""
     return _clean_environment(tmp_path)

@@ -61,7 +61,7 @@ def act(job: str) -> str:  # noqa: C901 - a branch a job
     elif job == "no plain data":
         return lambda: None  # type: ignore[return-value]
     elif job == "fbrag error":
-        raise FbragError("pdf_no_text", "a.pdf has no text", "ocrmypdf a.pdf", document="a.pdf")
+        raise FbragError("pdf_no_text", "a.pdf has no text", "name b.pdf", document="a.pdf")
     elif job == "error":
         raise ValueError("two\nlines")
     elif job == "print":
@@ -224,7 +224,7 @@ def test_what_a_job_raises_comes_back() -> None:
     own, other, deep, left, odd = outcomes("fbrag error", "error", "recurse", "sys.exit", "no plain data")
     assert isinstance(own, Failure)
     assert own.error
-    assert (own.error.code, own.error.hint, own.reason) == ("pdf_no_text", "ocrmypdf a.pdf", "a.pdf has no text")
+    assert (own.error.code, own.error.hint, own.reason) == ("pdf_no_text", "name b.pdf", "a.pdf has no text")
     assert other == Failure("error", "ValueError: two lines")
     assert left == Failure("error", "SystemExit: bye")
     for failure, name in ((deep, "RecursionError"), (odd, "")):

@@ -115,7 +115,7 @@ def _empty(source: Source, extracted: Extracted, *, is_text: bool) -> FbragError
     if extracted.left_out:
         problem = f"has no text, only {', '.join(one_line(each, 200) for each in extracted.left_out)}"
     if "picture" in problem:
-        hint = f"libreoffice --headless --convert-to pdf {source.shell_path}, then ocrmypdf"
+        hint = f"libreoffice --headless --convert-to pdf {source.shell_path}; fbrag reads the PDF by OCR"
     if by_markup := _of_markup(extracted):
         problem, hint = f"has no text but {' and '.join(f'{thing}s' for thing in by_markup)}", "add --markup, which reads them"
     return FbragError("doc_empty", f"{source.name} {problem}", hint, document=source.path)

@@ -49,7 +49,7 @@ def files(tmp_path: Path) -> Path:
         (["ask", "blank.txt", "Who?"], 3, "white space"),
         (["ask", "folder", "Who?"], 3, "folder"),
         (["ask", "binary.bin", "Who?"], 3, "binary.bin"),
-        (["ask", "picture.txt", "Who?"], 3, "an image"),
+        (["ask", "picture.txt", "Who?"], 3, "a picture"),
         (["ask", "broken.pdf", "Who?"], 3, "broken.pdf"),
         (["ask", "fifo", "Who?"], 3, "fifo"),
         (["ask", "fine.txt", "Who?", "--encoding", "klingon"], 2, "klingon"),
@@ -594,7 +594,7 @@ def test_the_commands_of_other_programs_lead_to_some_that_are_here(fbrag: Run) -
         ),
         (("models", "pull", "qwen3.5-4b", "--offline"), 4, "model qwen3.5-4b is not installed, ", "leave out --offline, "),
         (("ask", "folder", "Who?"), 3, "the folder folder contains no files", "name another folder"),
-        (("ask", "pictures", "Who?"), 3, "pictures has no file to read: 1 .png", "tesseract "),
+        (("ask", "pictures", "Who?"), 3, "pictures has no file to read: 1 .png", "choose by name: --include '*.png'"),
         (
             ("ask", "three.pdf", "Who?", "--pages", "2-9"),
             2,

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from fbrag_cli.corpus import build_corpus
 from fbrag_cli.documents.document import Document
-from fbrag_cli.documents.formats import FORMATS, PDF
+from fbrag_cli.documents.formats import FORMATS, PDF, PICTURES
 from fbrag_cli.documents.lines import lines_of, section_of
 from fbrag_cli.documents.readers import package
 from fbrag_cli.documents.source import read_source
@@ -213,7 +213,8 @@ def test_words_sections_chunks_and_lines(tmp_path: Path, suffix: str) -> None:
 def test_every_format_is_tested_here() -> None:
     for format_ in FORMATS:
         is_old = format_.suffixes == (".xls",)  # calamine reads it with the same interface, and nobody writes it any more
-        assert format_ is PDF or is_old or any(suffix in _WRITERS for suffix in format_.suffixes), format_.kind
+        by_page = format_ in (PDF, *PICTURES)  # see test_pdf.py and test_ocr.py
+        assert by_page or is_old or any(suffix in _WRITERS for suffix in format_.suffixes), format_.kind
 
 
 _ZIPS = {".epub", ".docx", ".odt", ".xlsx", ".ods", ".pptx"}

@@ -22,8 +22,6 @@ from fbrag_cli.documents.lines import section_of
 from fbrag_cli.documents.load import load
 from fbrag_cli.errors import ExitCode, FbragError
 
-PNG = b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR"
-
 
 def refused(path: object, stdin: io.BytesIO | None = None, **options: str) -> FbragError:
     """The error of loading `path`: one line that names the document, one hint, and exit code 3 but for wrong usage."""
@@ -311,8 +309,6 @@ def test_a_file_without_a_size_is_refused_beyond_the_limit(monkeypatch: pytest.M
 @pytest.mark.parametrize(
     ("data", "kind", "hint"),
     [
-        (PNG, "an image", "tesseract"),
-        (b"\xff\xd8\xff\xe0\x00\x10JFIF", "an image", "tesseract"),
         (b"\x1f\x8b\x08\x00\x00\x00\x00\x00", "gzip", "gzip -dc"),
         (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(500), "Office", "libreoffice"),
         (b"SQLite format 3\x00" + bytes(80), "SQLite", "sqlite3"),

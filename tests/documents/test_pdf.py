@@ -17,6 +17,7 @@ from fbrag_cli.documents.broken_words import rejoin_words
 from fbrag_cli.documents.document import Document
 from fbrag_cli.documents.lines import pages_of
 from fbrag_cli.documents.load import load
+from fbrag_cli.documents.ocr.engine import how_to_install
 from fbrag_cli.documents.pdf.page_text import is_garbled
 from fbrag_cli.documents.source import read_source
 from fbrag_cli.errors import ExitCode, FbragError
@@ -67,6 +68,10 @@ def shown(text: bytes) -> bytes:
     return stream(b"BT /F1 12 Tf 72 720 Td 14 TL %b ET" % lines)
 
 
+#: A page that shows something, and has no letters.
+DRAWN = stream(b"100 100 200 300 re f")
+
+
 def pdf(*pages: bytes) -> bytes:
     """A PDF with these texts, a page each; b"" is a page without text, as a scan is."""
     return pdf_of_contents(*map(shown, pages))
@@ -105,13 +110,15 @@ def test_pages_are_spans_of_the_text_with_their_true_numbers(tmp_path: Path) -> 
     assert (document.warnings, document.skipped_pages) == ((), ())
 
 
-def test_pages_without_text_are_skipped_and_named(tmp_path: Path) -> None:
-    document = load(written(tmp_path, pdf(b"", b"two", b"", b"", b"five", b"")))
+def test_blank_pages_are_skipped_and_drawn_ones_are_named(tmp_path: Path, without_ocr: None) -> None:
+    pages = [stream(b""), shown(b"two"), DRAWN, stream(b"1 1 1 rg 50 50 200 200 re f"), shown(b"five"), DRAWN, DRAWN]
+    document = load(written(tmp_path, pdf_of_contents(*pages)))
     assert page_texts(document) == {2: "two", 5: "five"}
-    assert document.skipped_pages == (1, 3, 4, 6)
+    assert document.skipped_pages == (1, 3, 4, 6, 7)
     (warning,) = document.warnings
-    assert "pages 1,3-4,6" in warning
-    assert "ocrmypdf" in warning
+    assert warning.partition(": ")[2].startswith("pages 3,6-7 are scanned and not read; to read by OCR: ")
+    assert warning.endswith(how_to_install())
+    assert load(written(tmp_path, pdf(b"", b"two", b""), "blank.pdf")).warnings == ()
     assert pages_of(document, 0, len(document.text)) == (2, 5)
 
 
@@ -225,7 +232,6 @@ def test_names_of_glyphs_are_garbled_text(tmp_path: Path, line: str) -> None:
     document = load(written(tmp_path, pdf(garbled, b"The next meeting is on 7 April.")))
     (warning,) = document.warnings
     assert "much of page 1 is garbled" in warning
-    assert "ocrmypdf --force-ocr" in warning
 
 
 @pytest.mark.parametrize(
@@ -352,11 +358,14 @@ def test_stderr_stays_clean_whatever_a_library_thinks_of_the_file(tmp_path: Path
     assert "text" in run.stdout
 
 
-def test_no_text_at_all(tmp_path: Path) -> None:
-    error = refused(written(tmp_path, pdf(*[b""] * 14), "a scan.pdf"))
+def test_no_text_at_all(tmp_path: Path, without_ocr: None) -> None:
+    error = refused(written(tmp_path, pdf_of_contents(*[DRAWN] * 14), "a scan.pdf"))
     assert error.code == "pdf_no_text"
     assert error.message.endswith("has no text on any of its 14 pages (scanned images)")
-    assert error.hint == f"ocrmypdf '{tmp_path}/a scan.pdf' 'a scan-ocr.pdf'"
+    assert error.hint == f"to read by OCR: {how_to_install()}"
+    blank = refused(written(tmp_path, pdf(b"", b""), "blank.pdf"))
+    assert blank.code == "pdf_no_text"
+    assert blank.message.endswith("has no text on any of its 2 pages (nothing is drawn there)")
     chosen = refused(written(tmp_path, pdf(b"", b"", b"text"), "b.pdf"), pages="1-2")
     assert "pages 1-2 of 3" in chosen.message
 

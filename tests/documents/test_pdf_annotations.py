@@ -10,6 +10,7 @@ import pytest
 from fbrag_cli.documents.document import Document
 from fbrag_cli.documents.lines import pages_of
 from fbrag_cli.documents.load import load
+from fbrag_cli.documents.ocr.engine import how_to_install
 from fbrag_cli.errors import FbragError
 from tests.documents.test_pdf import FONT, pdf, pdf_of_objects, shown, stream, written
 
@@ -135,10 +136,10 @@ def test_a_wrapper_around_an_encrypted_document_is_refused(tmp_path: Path) -> No
 # Garbled text
 
 
-def test_a_page_that_is_garbled_is_named(tmp_path: Path) -> None:
+def test_a_page_that_is_garbled_is_named(tmp_path: Path, without_ocr: None) -> None:
     document = read(tmp_path, pdf(b"plain words " * 200, b"\x05\x06\x07\x0e\x0f " * 20, b"more of them"))
     assert [each.partition(": ")[2] for each in document.warnings if "garbled" in each] == [
-        "much of page 2 is garbled (a font has no table of letters); ocrmypdf --force-ocr"
+        "much of page 2 is garbled (a font has no table of letters); to read by OCR: " + how_to_install()
     ]
 
 

@@ -14,7 +14,7 @@ from fbrag_cli.documents.named_places import named_places
 from fbrag_cli.render.as_json import place_of
 from fbrag_cli.render.explain_text import numbered
 from fbrag_cli.render.passages import link, place, place_within
-from tests.documents.test_pdf import pdf, written
+from tests.documents.test_pdf import DRAWN, pdf, pdf_of_contents, shown, written
 
 LABELS = b"/PageLabels<</Nums[0<</S/r>>4<</S/D>>9<</P(A-)/S/D>>11<</P(Cover)>>]>>"  # i-iv, 1-5, A-1, A-2, Cover
 
@@ -78,10 +78,12 @@ def test_pages_of_the_text_are_named_with_both(tmp_path: Path) -> None:
 
 
 def test_options_and_warnings_count_sheets(tmp_path: Path) -> None:
-    data = pdf(b"one", b"two", b"", b"four").replace(b"/Type/Catalog", b"/Type/Catalog" + LABELS)
+    data = pdf_of_contents(shown(b"one"), shown(b"two"), DRAWN, shown(b"four")).replace(
+        b"/Type/Catalog", b"/Type/Catalog" + LABELS
+    )
     document = load(written(tmp_path, data), pages="2-4")
     assert [(page.number, page.label) for page in document.pages] == [(2, "ii"), (4, "iv")]
-    assert "no text on page 3;" in document.warnings[0]
+    assert "page 3 is scanned and not read;" in document.warnings[0]
 
 
 @pytest.mark.parametrize("labels", [b"/PageLabels 5", b"/PageLabels<</Nums[0 0]>>", b"/PageLabels<</Nums[0<</P(\033[31m\n)>>]>>"])

@@ -70,8 +70,8 @@ class BadFile(PageReader):
 _read_file = collect_module._read_file
 
 
-def dies_in_a_child(settings: ReadSettings, cache: Cache, job: str | Source, listener: Listener | None = None) -> Any:
-    if is_worker() and str(job).endswith(".pdf"):
+def dies_in_a_child(settings: ReadSettings, cache: Cache, job: Any, listener: Listener | None = None) -> Any:
+    if is_worker() and str(job.file).endswith(".pdf"):
         os.abort()
     return _read_file(settings, cache, job, listener)
 
@@ -117,7 +117,7 @@ def test_a_process_that_is_stopped_for_longer_than_a_document_may_take_costs_not
     document = read()
     assert len(document.content.pages) == N_PAGES - 1
     assert not document.cut
-    assert [warning for warning in document.warnings if "no text on page 7" not in warning] == []
+    assert document.warnings == ()
 
 
 @pytest.fixture

@@ -374,4 +374,4 @@ def test_a_workbook_of_pictures_is_told_from_an_empty_one(tmp_path: Path) -> Non
     }
     error = refused(tmp_path, xlsx({"S": ""}, more=more), "book.xlsx")
     assert error.message.endswith("has no text, only 1 picture")
-    assert "ocrmypdf" in str(error.hint)
+    assert "by OCR" in str(error.hint)

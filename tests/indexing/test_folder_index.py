@@ -45,7 +45,7 @@ def indexed_paths(paths: list[str], reading: ReadSettings, store: IndexStore) ->
     for path in paths:
         source = read_source(path)
         members.append(FolderFile(file_key(source, reading), path))
-        save_entry(members[-1].key, make_entry(source, reading), store)
+        save_entry(members[-1].key, make_entry(source, reading, lambda source, numbers: {}), store)
     make_folder_index(members, reading.chunk_words, store, lambda done, total: None)
 
     def content_of(key: str, path: str) -> Content:

@@ -113,7 +113,7 @@ def _document(source: Source, opened: Opened | Failure) -> Opened:
 def why_unread(ocr: Ocr | None, pages: Sequence[ReadPage]) -> str:
     """Return why scanned pages are not read, and what reads them, as a clause; "" if OCR reads them."""
     if ocr is None:
-        return "--ocr auto reads them" if is_installed() else f"OCR reads them: {how_to_install()}"
+        return f"to read by OCR: {'--ocr auto' if is_installed() else how_to_install()}"
     script = script_of(ocr.language or detect("\n".join(line for page in pages for line in page.lines.lines)))
     return f"OCR does not read {script} letters" if script and script not in SCRIPTS else ""
 
