@@ -11,20 +11,30 @@ from fbrag_cli.documents.source import Source, read_source
 from fbrag_cli.errors import FbragError
 from fbrag_cli.text.printable import one_line
 
+#: Lines that OCR has read on a page, as for `PageLetters.of_lines`.
+Lines = tuple[tuple[str, tuple[float, ...]], ...]
+
 
 def _on_disk(document: Document) -> None:
     """Say of each document that it is a file."""
+
+
+def _no_lines(document: Document, number: int) -> Lines:
+    """Say of each page that OCR has not read it."""
+    return ()
 
 
 @dataclass(frozen=True, slots=True)
 class Originals:
     """The files of a collection.
 
-    password: opens PDFs that are encrypted. uploaded: returns the bytes of a document that is only in memory, and None for one
-    that is a file; raises FbragError doc_not_found for one that was let go.
+    password: opens PDFs that are encrypted. scanned: returns the lines that OCR has read on a page, if they are still known.
+    uploaded: returns the bytes of a document that is only in memory, and None for one that is a file; raises FbragError
+    doc_not_found for one that was let go.
     """
 
     password: str | None = field(default=None, repr=False)
+    scanned: Callable[[Document, int], Lines] = field(default=_no_lines, repr=False, compare=False)
     uploaded: Callable[[Document], Source | None] = field(default=_on_disk, repr=False, compare=False)
 
     def open(self, document: Document) -> Source:

@@ -64,7 +64,7 @@ _BEGINNING = 90  # characters of the sentence of a source that is not shown in f
 _SAID = 120  # characters of the summary of a sample
 _SHADES = 10
 _TITLE = 60  # characters of a section's title
-_AROUND = 0.003  # width of the room around the letters in a box, in widths of the page
+_ROOM = 0.003  # around the letters in a box, in widths of the page
 
 _STYLES = {"matrix": ("matrix",)}  # style sheets of a template, in their order
 _SAVED = ("shared", "page")  # of others
@@ -398,24 +398,29 @@ def source_views(
 
 
 def picture_view(picture: PagePicture, document: Document) -> dict[str, Any]:
-    """Return a page as a picture for the macro `picture`. Its boxes are a little larger than the letters in them."""
-    around, pages = _AROUND * picture.width, (picture.number, picture.number)
+    """Return a page as a picture for the macro `picture`."""
+    pages = picture.number, picture.number
     return {
         "name": f"Page {page_name(pages, one_line(page_label(document, pages) or '') or None)} of {one_line(document.name)}",
-        "address": Markup(f"data:image/png;base64,{b64encode(picture.png).decode()}"),
-        "size": byte_size(len(picture.png)),
+        "address": Markup(f"data:{picture.media_type};base64,{b64encode(picture.data).decode()}"),
+        "size": byte_size(len(picture.data)),
         "width": round(picture.width, 2),
         "height": round(picture.height, 2),
-        "boxes": [
-            {
-                "x": round(box.left - around, 1),
-                "y": round(box.top - around, 1),
-                "width": round(box.right - box.left + 2 * around, 1),
-                "height": round(box.bottom - box.top + 2 * around, 1),
-            }
-            for box in picture.boxes
-        ],
+        "boxes": [[round(number, 1) for number in box] for box in _drawn_boxes(picture)],
     }
+
+
+def _drawn_boxes(picture: PagePicture) -> Iterator[tuple[float, float, float, float]]:
+    """Yield the left and upper edge, the width and the height of the boxes of a picture. They are a little larger than the
+    letters in them, and do not overlap: two lines meet in the middle."""
+    room, boxes = _ROOM * picture.width, picture.boxes
+    for before, box, after in zip([None, *boxes], boxes, [*boxes[1:], None], strict=False):
+        top, bottom = box.top - room, box.bottom + room
+        if before and before.top < box.top < before.bottom + 2 * room and before.left < box.right and box.left < before.right:
+            top = (before.bottom + box.top) / 2
+        if after and after.bottom > box.bottom > after.top - 2 * room and after.left < box.right and box.left < after.right:
+            bottom = (box.bottom + after.top) / 2
+        yield box.left - room, top, box.right - box.left + 2 * room, bottom - top
 
 
 def sample_views(trace: Trace, answer: Answer, shown: Container[int]) -> Iterator[dict[str, Any]]:

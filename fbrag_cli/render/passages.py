@@ -69,10 +69,14 @@ def place_within(passage: Passage) -> str:
     return f"{unit} {rest[1:]}" if rest.startswith(":") else rest.strip()
 
 
+def has_pictures(document: Document) -> bool:
+    """Return whether the pages of a document can be shown as pictures: those of a PDF, and pictures themselves."""
+    return document.media_type == "application/pdf" or document.media_type.startswith("image/")
+
+
 def picture_pages(passage: Passage) -> range:
-    """Return the pages of a passage that can be shown as pictures: those of a PDF."""
-    is_pdf = passage.document.media_type == "application/pdf"
-    pages = pages_of(passage.document, passage.start, passage.end) if is_pdf else None
+    """Return the pages of a passage that can be shown as pictures."""
+    pages = pages_of(passage.document, passage.start, passage.end) if has_pictures(passage.document) else None
     return range(pages[0], pages[1] + 1) if pages else range(0)
 
 

@@ -18,6 +18,7 @@ from fbrag_cli.documents.originals import Originals
 from fbrag_cli.documents.source import Source, stat_file
 from fbrag_cli.errors import FbragError
 from fbrag_cli.progress import Event, Listener, Stopwatch
+from fbrag_cli.render.passages import has_pictures
 from fbrag_cli.serving.door import MOST_PATHS, Door
 from fbrag_cli.session.pool import Lease, Pool
 from fbrag_cli.session.session import Session
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 MOST_BYTES = 100_000_000
 MOST_CHARACTERS_KEPT = 400_000_000
 MOST_UPLOADS = 32
-MOST_BYTES_KEPT = 500_000_000  # of the PDFs among them, whose pages can be shown
+MOST_BYTES_KEPT = 500_000_000  # of those whose pages can be shown
 
 _MOST_READ = 8  # collections that are kept
 _MOST_OF_A_NAME = 200  # characters
@@ -81,7 +82,7 @@ class Library:
         named = (Path(each).resolve() for each in documents)
         self._door = Door((*(door.roots if door else ()), *named), door.names if door else {})
         self._uploads: OrderedDict[str, LibraryEntry] = OrderedDict()  # the least recently used first
-        self._bytes: dict[str, bytes] = {}  # of the uploads that are PDFs, the first one first
+        self._bytes: dict[str, bytes] = {}  # of the uploads whose pages can be shown, the first one first
         self._lock = threading.Lock()  # of the uploads
         self._read: Pool[str, Collection] = Pool(most=_MOST_READ)
 
@@ -168,6 +169,7 @@ class Library:
         shown = _as_name(name)
         id = _id("upload", shown, sha256(content).hexdigest())
         if (found := self._used(id)) is not None:
+            self._keep_bytes(found, content)
             return found
         (document,) = self._session.collect_bytes(shown, content, self._settings, listener=listener).corpus.documents
         with self._lock:
@@ -175,12 +177,9 @@ class Library:
             free = next(each for n in count(1) if (each := f"{shown} ({n})" if n > 1 else shown) not in taken)
             entry = LibraryEntry(id=id, name=free, kind="upload", document=document)
             self._uploads[id] = entry
-            if document.media_type == "application/pdf":
-                self._bytes[id] = content
             while len(self._uploads) > 1 and (len(self._uploads) > MOST_UPLOADS or self._n_chars > MOST_CHARACTERS_KEPT):
                 self._bytes.pop(self._uploads.popitem(last=False)[0], None)
-            while sum(map(len, self._bytes.values())) > MOST_BYTES_KEPT:
-                del self._bytes[next(iter(self._bytes))]
+        self._keep_bytes(entry, content)
         return entry
 
     def remove(self, name: str) -> None:
@@ -272,8 +271,16 @@ class Library:
                 documents += others.corpus.documents
                 warnings += others.warnings
         corpus = build_corpus(documents, chunk_words)
-        originals = Originals(self._password, partial(self._uploaded, tuple(entries)))
+        originals = Originals(self._password, self._session.scanned_lines, partial(self._uploaded, tuple(entries)))
         return Collection(corpus, BM25.of(corpus), tuple(warnings), originals=originals)
+
+    def _keep_bytes(self, entry: LibraryEntry, content: bytes) -> None:
+        """Keep the bytes of an upload whose pages can be shown, as long as all such bytes are within the limit."""
+        with self._lock:
+            if entry.document and has_pictures(entry.document) and entry.id in self._uploads:
+                self._bytes[entry.id] = content
+            while sum(map(len, self._bytes.values())) > MOST_BYTES_KEPT:
+                del self._bytes[next(iter(self._bytes))]
 
     def _uploaded(self, entries: Sequence[LibraryEntry], document: Document) -> Source | None:
         """Return the bytes of an upload among these entries; None for another document. Raises FbragError doc_not_found if it was

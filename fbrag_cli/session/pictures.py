@@ -6,6 +6,7 @@ They are made from the file of a document, if it is as it was when it was read, 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from fbrag_cli.documents.pdf.picture import PagePicture, Wanted, page_pictures
@@ -28,7 +29,7 @@ def source_page(trace: Trace, source: Source, number: int | None, width: int, li
     pages, (sentence, *_) = picture_pages(source.passage), (*_on_pages(source), Wanted(0))
     number = number or sentence.number or next(iter(pages), 0)
     if number not in pages:
-        raise FbragError("usage", f"the source has no page {number} that can be shown", "only sources in a PDF have such pages")
+        raise FbragError("usage", f"the source has no page {number} that can be shown", "only PDFs and pictures have such pages")
     wanted = next((each for each in _on_pages(source, width) if each.number == number), Wanted(number, width))
     ((_, picture),) = _rendered(trace, [(source, wanted)], listener)
     if isinstance(picture, FbragError):
@@ -53,8 +54,8 @@ def cited_pages(trace: Trace) -> dict[int, list[PagePicture]]:
 def sentence_boxes(trace: Trace) -> dict[int, list[dict[str, Any]]]:
     """Return the boxes of the sentences of the sources that are shown in full, by the ranks of the sources, for JSON.
 
-    Only sources in PDFs that can still be opened are included. A box is a line of a sentence, in points from the top left corner
-    of its page as it is shown.
+    Only sources in PDFs and pictures that can still be opened are included. A box is a line of a sentence, in points from the top
+    left corner of its page as it is shown.
     """
     shown = (source for source in answer_of(trace).sources if source.shows)
     wanted = [(source, each) for source in shown for each in _on_pages(source)]
@@ -67,7 +68,7 @@ def sentence_boxes(trace: Trace) -> dict[int, list[dict[str, Any]]]:
 
 
 def _on_pages(source: Source, width: int = 0) -> Iterator[Wanted]:
-    """Yield the pages of a PDF that have the sentence of a source, each with its part of the sentence."""
+    """Yield the pages that can be shown and have the sentence of a source, each with its part of the sentence."""
     if (sentence := source.sentence) is None or not picture_pages(sentence):
         return
     text, parts = sentence.document.text, dict[int, Wanted]()
@@ -87,10 +88,12 @@ def _rendered(
     for source, each in wanted:
         by_document.setdefault(source.passage.document.path, []).append((source, each))
     for pairs in by_document.values():
-        sources, pages = zip(*pairs, strict=True)
+        document = pairs[0][0].passage.document
         try:
-            file = originals.open(sources[0].passage.document)
+            file = originals.open(document)
         except FbragError as error:
-            yield from ((source, error) for source in sources)
+            yield from ((source, error) for source, _ in pairs)
         else:
-            yield from zip(sources, page_pictures(file, pages, originals.password, listener), strict=True)
+            pages = [replace(each, lines=originals.scanned(document, each.number)) for _, each in pairs]
+            rendered = page_pictures(file, pages, originals.password, listener)
+            yield from ((source, page) for (source, _), page in zip(pairs, rendered, strict=True))

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import pairwise
+from math import hypot
 from typing import NamedTuple
 from unicodedata import normalize
 
@@ -44,12 +45,15 @@ class PageLetters:
     boxes: Sequence[Box]
 
     @classmethod
-    def of_lines(cls, lines: Iterable[tuple[str, Box]]) -> PageLetters:
-        """Return the letters of lines, each with its box, whose letters share its longer side evenly."""
+    def of_lines(cls, lines: Iterable[tuple[str, Sequence[float]]]) -> PageLetters:
+        """Return the letters of lines, which share the longer side of their line evenly.
+
+        lines: the text of each, and its corners, x and y, from its upper left one on clockwise, as its letters are set.
+        """
         texts, boxes = list[str](), list[Box]()
-        for text, box in lines:
-            texts.append(text + "\n")
-            boxes += [*_divided(box, len(text)), box]
+        for text, corners in lines:
+            texts.append(f"{text}\n")
+            boxes += _divided(corners, len(text) + 1)
         return cls("".join(texts), boxes)
 
 
@@ -147,12 +151,13 @@ def _rows(boxes: Iterable[Box]) -> list[Box]:
     return rows
 
 
-def _divided(box: Box, n: int) -> Iterator[Box]:
-    """Yield n equal parts of a box along its longer side."""
-    left, top, right, bottom = box
-    wide, high = (right - left) / max(n, 1), (bottom - top) / max(n, 1)
+def _divided(corners: Sequence[float], n: int) -> Iterator[Box]:
+    """Yield the boxes of the letters of a line, and of the line end after them. corners: as for `PageLetters.of_lines`."""
+    x, y, to_x, to_y, below_to_x, below_to_y, below_x, below_y = corners
+    if hypot(below_x - x, below_y - y) > hypot(to_x - x, to_y - y):  # they are set one below the other
+        to_x, to_y, below_x, below_y = below_x, below_y, to_x, to_y
     for i in range(n):
-        if right - left >= bottom - top:
-            yield Box(left + i * wide, top, left + (i + 1) * wide, bottom)
-        else:
-            yield Box(left, top + i * high, right, top + (i + 1) * high)
+        ends = [min(each / max(n - 1, 1), 1.0) for each in (i, i + 1)]
+        across = [at + end * (to - at) for at, to in ((x, to_x), (below_x, below_to_x)) for end in ends]
+        down = [at + end * (to - at) for at, to in ((y, to_y), (below_y, below_to_y)) for end in ends]
+        yield Box(min(across), min(down), max(across), max(down))
