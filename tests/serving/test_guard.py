@@ -151,7 +151,7 @@ def test_a_site_that_the_user_names_may_ask_and_no_other(user: Environment, tmp_
             assert response.headers["Access-Control-Allow-Origin"] == site
             assert response.headers["Access-Control-Allow-Credentials"] is None
             assert response.headers["Vary"] == "Origin"
-        for path in ("/", "/page/outline", "/healthz"):
+        for path in ("/", "/page/outline", "/page/picture/nobody/1", "/healthz"):
             assert asked("GET", path, site, **token).status == 403
         for other in ("https://chat.example.evil.example", "http://chat.example", "https://chat.example:444", "null"):
             assert asked("GET", "/v1/models", other, **token).status == 403

@@ -13,7 +13,8 @@ import pytest
 pytest.importorskip("uvicorn", reason="needs Starlette and uvicorn: pip install -e '.[test]'")
 
 from fbrag_cli.session.settings import ModelSettings
-from tests.chromium import contrast, measured, requested
+from tests.chromium import contrast, luminance, measured, requested
+from tests.documents.test_pdf import pdf
 from tests.render.test_html import HOSTILE, HOSTILE_QUESTION, WATCH
 from tests.serving.live_browser import (
     PATIENCE,
@@ -701,3 +702,127 @@ def test_motion_is_reduced_and_paper_has_the_answer_alone(chromium: Chrome, log:
     parts = "[...document.querySelectorAll('.asked, .said, .sources, .samples, table, button, textarea, .hits, .reader')]"
     shown = measured(chromium, f"{parts}.filter(each => each.checkVisibility()).map(each => each.className)")
     assert set(shown) == {"asked", "said", "sources", "fold"}
+
+
+SHEET = "document.querySelector('dialog.sheet')"
+BOXED = f"{SHEET}.querySelectorAll('.boxes rect').length"
+NOTHING_MORE = "The watch went below and the rain kept on."
+
+
+@pytest.fixture(scope="module")
+def report(models: ModelSettings, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A PDF whose sentence begins on its second page, at the end, and ends on the third one."""
+    pages = ["\n".join([NOTHING_MORE] * n) for n in (30, 30, 29)]
+    pages[1] += "\nThe box of the chronometer was sealed"
+    pages[2] = f"by Tobias with lead, as all hands saw.\n{pages[2]}"
+    path = tmp_path_factory.mktemp("reports") / "report.pdf"
+    path.write_bytes(pdf(*map(str.encode, pages)))
+    with serving(models, path) as served:
+        yield served
+
+
+def shown(chromium: Chrome, name: str) -> None:
+    until(chromium, f"{SHEET}.querySelector('img')?.alt === {name!r} && {SHEET}.querySelector('img').complete")
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(400, "light"), (1280, "dark")])
+def test_a_page_is_shown_below_its_source_with_the_sentence_boxed(
+    chromium: Chrome, report: Served, width: int, scheme: str
+) -> None:
+    opened(chromium, report.address, width=width, scheme=scheme)
+    answered(chromium)
+    click(chromium, ".show button")
+    shown(chromium, "Page 2 of report.pdf")
+    assert measured(chromium, BOXED) == 1
+    assert measured(chromium, "document.querySelector('.sources blockquote').checkVisibility()"), "it is next to the text"
+    place = "(e => (r => [r.left, r.top, r.right, r.bottom])(e.getBoundingClientRect()))"
+    left, top, right, bottom = measured(chromium, f"{place}({SHEET}.querySelector('img'))")
+    x, y, to_x, to_y = measured(chromium, f"{place}({SHEET}.querySelector('.boxes rect'))")
+    scale = (right - left) / 612
+    assert (x - left) / scale == pytest.approx(72, abs=5)
+    assert (y - top) / scale == pytest.approx(72 + 30 * 14 - 10, abs=8), "the 31st line, of 14 points"
+    assert left < to_x < right
+    assert top < to_y < bottom
+    assert measured(
+        chromium, f"(r => r.top > 0 && r.bottom < innerHeight)({SHEET}.querySelector('rect').getBoundingClientRect())"
+    )
+    assert measured(chromium, "document.documentElement.scrollWidth <= document.documentElement.clientWidth")
+    stroke = luminance(measured(chromium, f"getComputedStyle({SHEET}.querySelector('.boxes rect')).stroke"))
+    assert 1.05 / (stroke + 0.05) >= 3, "against white paper"
+    assert (stroke + 0.05) / 0.05 >= 3, "against a black slide"
+    for selector in (".show button", ".turning p", ".turning .larger"):
+        assert contrast(chromium, selector) >= 4.5, selector
+    click(chromium, ".turning button[value='3']")
+    shown(chromium, "Page 3 of report.pdf")
+    assert measured(chromium, BOXED) == 1
+    assert measured(chromium, f"{SHEET}.querySelector('.turning button:not(.larger)').textContent") == "Previous page"
+    click(chromium, ".show button")
+    assert not measured(chromium, f"{SHEET}.open || {SHEET}.childElementCount")
+    assert [entry["message"] for entry in chromium.get_log("browser")] == []
+    assert {url for url in requested(chromium) if not url.startswith((report.address, "data:"))} == set()
+
+
+def test_a_page_is_enlarged_and_closed_by_the_keyboard(chromium: Chrome, report: Served) -> None:
+    from selenium.webdriver import Keys
+
+    opened(chromium, report.address, width=1280)
+    answered(chromium)
+    measured(chromium, "document.querySelector('.show button').focus()")
+    named = "document.activeElement.ariaLabel ?? document.activeElement.textContent"
+    assert measured(chromium, named) == "Show page of source 1"
+    press(chromium, Keys.ENTER)
+    shown(chromium, "Page 2 of report.pdf")
+    assert measured(chromium, named) == "Hide page of source 1"
+    assert measured(chromium, "document.activeElement.ariaExpanded") == "true"
+    names = []
+    while "Larger" not in names:
+        press(chromium, Keys.TAB)
+        names.append(measured(chromium, named))
+        assert len(names) < 4, names
+    assert "Next page" in names
+    assert measured(chromium, f"{SHEET}.querySelector('.view').tabIndex") == 0, "it is scrolled by the keyboard"
+    press(chromium, Keys.ENTER)
+    until(chromium, f"{SHEET}.matches(':modal')")
+    assert measured(chromium, f"{SHEET}.querySelector('img').clientWidth > 900")
+    assert measured(chromium, named) == "Smaller"
+    press(chromium, Keys.ESCAPE)
+    until(chromium, f"{SHEET}.open && !{SHEET}.matches(':modal')")
+    press(chromium, Keys.ESCAPE)
+    until(chromium, f"!{SHEET}.open")
+    assert measured(chromium, named) == "Show page of source 1"
+    assert measured(chromium, ANSWERED), "no question was stopped"
+
+
+def test_a_page_of_a_file_that_has_changed_is_not_shown(chromium: Chrome, models: ModelSettings, tmp_path: Path) -> None:
+    path = tmp_path / "report.pdf"
+    path.write_bytes(pdf(f"{SEALED}\n{NOTHING_MORE}".encode()))
+    with serving(models, path) as served:
+        opened(chromium, served.address)
+        answered(chromium)
+        path.write_bytes(pdf(NOTHING_MORE.encode()))
+        click(chromium, ".show button")
+        until(
+            chromium,
+            f"{SHEET}.textContent.includes('Report.pdf has changed') || {SHEET}.textContent.includes('report.pdf has changed')",
+        )
+        assert measured(chromium, f"{SHEET}.querySelectorAll('img').length") == 0
+
+
+def test_a_saved_page_shows_its_pictures_without_a_server(chromium: Chrome, report: Served, tmp_path: Path) -> None:
+    opened(chromium, report.address)
+    answered(chromium)
+    saved = "fetch(document.querySelector('.save').href).then(response => response.text())"
+    told = chromium.execute_cdp_cmd("Runtime.evaluate", {"expression": saved, "awaitPromise": True, "returnByValue": True})
+    (tmp_path / "saved.html").write_text(told["result"]["value"], "utf-8")
+    for width in (400, 1280):
+        size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+        chromium.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+        chromium.get((tmp_path / "saved.html").as_uri())
+        assert measured(chromium, "[...document.querySelectorAll('img')].map(each => each.alt.split(' of ')[0])") == [
+            "Page 2",
+            "Page 3",
+        ]
+        click(chromium, "details.sheet summary")
+        until(chromium, "document.querySelector('details.sheet img').naturalWidth === 1000")
+        assert measured(chromium, "document.querySelector('.boxes rect').getBoundingClientRect().width > 50")
+        assert measured(chromium, "document.documentElement.scrollWidth <= document.documentElement.clientWidth")
