@@ -15,7 +15,7 @@ from fbrag_cli.documents.pdf.page_layout import in_order
 from fbrag_cli.documents.pdf.page_text import Cell, Line, PageLines
 
 _LEAST_SCORE = 0.5  # lines with a lower one are not text, or cannot be read
-_POOR_SCORE = 0.9  # mean score of a page that is read poorly
+_POOR_SCORE = 0.96  # mean score of a page of which one word in ten is wrong or more
 _SIZE = 0.7  # size of the font, in heights of the box of a line
 _BASELINE = 0.22  # height of the baseline above the lower edge of that box, in its heights
 _ONE_LINE = 0.5  # distance of two baselines of one line, in sizes of the font
@@ -59,9 +59,9 @@ class OcrPage:
 
     @property
     def is_poor(self) -> bool:
-        """Whether many words may be wrong."""
+        """Whether many words may be wrong or missing."""
         n = sum(len(line.text) for line in self.lines)
-        return sum(line.score * len(line.text) for line in self.lines) < _POOR_SCORE * n
+        return sum(line.score * len(line.text) for line in self.lines) < _POOR_SCORE * n or self.n_dropped > len(self.lines)
 
     def page_lines(self) -> PageLines:
         """Return the lines in reading order, in the form that those of a PDF have."""
