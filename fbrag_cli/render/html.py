@@ -399,9 +399,9 @@ def source_views(
 
 def picture_view(picture: PagePicture, document: Document) -> dict[str, Any]:
     """Return a page as a picture for the macro `picture`."""
-    pages = picture.number, picture.number
+    pages, file = (picture.number, picture.number), one_line(document.name.replace("\\", "/").rpartition("/")[2])
     return {
-        "name": f"Page {page_name(pages, one_line(page_label(document, pages) or '') or None)} of {one_line(document.name)}",
+        "name": f"Page {page_name(pages, one_line(page_label(document, pages) or '') or None)} of {file}",
         "address": Markup(f"data:{picture.media_type};base64,{b64encode(picture.data).decode()}"),
         "size": byte_size(len(picture.data)),
         "width": round(picture.width, 2),

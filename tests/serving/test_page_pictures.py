@@ -13,6 +13,8 @@ import pytest
 pytest.importorskip("uvicorn", reason="needs Starlette and uvicorn: pip install -e '.[test]'")
 
 from fbrag_cli.serving import library
+from fbrag_cli.storage.cache import Cache
+from tests.conftest import needs
 from tests.documents.test_pdf import encrypted, pdf
 from tests.render.test_html import WATCH, _Page
 from tests.serving.live_server import Live, live, pair
@@ -143,6 +145,26 @@ def test_json_has_the_boxes_of_what_is_cited(served: Live) -> None:
     chunks = served.post("/v1/explain", body)[1]["chunks"]
     assert any(each["selected"] and each["sentence"] and each["sentence"]["boxes"] for each in chunks)
     assert all(each["sentence"] is None for each in chunks if not each["selected"])
+
+
+@pytest.mark.parametrize("name", ["scan.pdf", "scan.png"])
+def test_a_scan_is_boxed_by_what_ocr_has_read(model: Path, tmp_path: Path, name: str) -> None:
+    """The boxes are where the letters were before the page became pixels."""
+    needs("rapidocr")
+    from pypdfium2 import PdfDocument
+
+    page = f"{FIRST}\n{SECOND}\n{MANY}".encode()
+    PdfDocument(pdf(page))[0].render(scale=2).to_pil().save(tmp_path / name, resolution=144)
+    with live(pair(model), [str(tmp_path / name)], cache=Cache(tmp_path / "cache")) as server:
+        job = answered(server)
+        shown = picture(server, job)[1]
+        assert shown["name"] == f"Page 1 of {name}"
+        assert shown["html"].partition('<g class="boxes">')[2].count("<rect ") == 2
+        (cited, *_) = server.ask("Who sealed the box of the chronometer?", preset="fast")["sources"]
+    scale = (792 if name.endswith("pdf") else 842) / 792
+    tops, bottoms = zip(*((box["top"] / scale, box["bottom"] / scale) for box in cited["sentence"]["boxes"]), strict=True)
+    assert tops == pytest.approx([72 - 9, 72 + 14 - 9], abs=5)
+    assert bottoms == pytest.approx([72 + 3, 72 + 14 + 3], abs=5)
 
 
 def test_a_protected_pdf_has_pictures_by_its_password(fbrag: Run, model: Path, tmp_path: Path) -> None:
