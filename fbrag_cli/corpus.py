@@ -60,6 +60,13 @@ class Passage:
         return one_line(section.title, _LONGEST_TITLE) if section else ""
 
     @property
+    def by_ocr(self) -> bool:
+        """Whether OCR has read a page of the text."""
+        read = self.document.ocr_pages
+        pages = pages_of(self.document, self.start, self.end) if read else None
+        return pages is not None and any(pages[0] <= number <= pages[1] for number in read)
+
+    @property
     def cells_apart(self) -> str:
         """Return the text with its cells apart (`tables.cells_apart`), whose words are counted and compared. It is as long."""
         return cells_apart(self.document)[self.start : self.end]

@@ -105,15 +105,16 @@ def instructions(name: str) -> list[str]:
 
 
 def test_what_the_package_imports_comes_with_it_or_with_an_extra_for_users() -> None:
-    """Not with what only the tests and the checks install. anyio comes with Starlette."""
+    """Not with what only the tests and the checks install. anyio comes with Starlette, OpenCV with RapidOCR."""
     extras = (lines for name, lines in PROJECT["optional-dependencies"].items() if name not in ("test", "test-all", "lint"))
-    declared = {_library(line) for lines in (PROJECT["dependencies"], *extras) for line in lines} | {"anyio"}
+    declared = {_library(line) for lines in (PROJECT["dependencies"], *extras) for line in lines}
+    declared |= {"anyio", "opencv-python-headless"}
     of_modules = packages_distributions()
     for path in (ROOT / "fbrag_cli").rglob("*.py"):
         for module in _imported(path) - sys.stdlib_module_names - {"fbrag_cli"}:
-            own = {
-                _library(each) for each in of_modules.get(module, [module])
-            }  # a library that is not here has its module's name
+            # A library that is not here has its module's name, or another that is known.
+            known = {"PIL": "pillow", "cv2": "opencv-python-headless"}.get(module, module)
+            own = {_library(each) for each in of_modules.get(module, [known])}
             assert own & declared, f"{path.relative_to(ROOT)} imports {module}: pyproject.toml does not declare it"
 
 

@@ -43,7 +43,7 @@ UNMEASURED = {
     "docs/methods.md": ["fbrag 0.1.0", "95% bootstrap", r"\(95%\)", "0.2 MB", "the 0.5B"],
     "docs/page.md": ["1.3 million words"],
     "docs/rows.md": [r"German is 1234\.5"],
-    "docs/use.md": ["section 4.2"],
+    "docs/use.md": ["section 4.2", "limit of 60 s"],
 }
 _VERSION = r"(?:Python|BY|BY-SA|Apache|Vulkan|abs/) ?[\d.]+\d"
 

@@ -31,7 +31,10 @@ from fbrag_cli.trace import Trace
 SCHEMA = "fbrag.row/1"
 
 #: The fields of a source in a row.
-_OF_A_SOURCE = ("document", "page", "last_page", "page_label", "section", "start_line", "end_line", "start_char", "end_char")
+_OF_A_SOURCE = (
+    *("document", "page", "last_page", "page_label", "ocr", "section"),
+    *("start_line", "end_line", "start_char", "end_char"),
+)
 _NO_QUESTION = ("read", "load")  # stages that many rows share
 
 #: Columns of the CSV. Those of values and of gold answers are left out if no question has any.
@@ -198,7 +201,8 @@ def _said(value: object) -> object:
 def _place(source: Mapping[str, Any]) -> str:
     if source["page"] is None:
         return f"{source['document']}:{source['start_line']}-{source['end_line']}"
-    return f"{source['document']} p. {page_name((source['page'], source['last_page']), source['page_label'])}"
+    by_ocr = ", read by OCR" if source.get("ocr") else ""
+    return f"{source['document']} p. {page_name((source['page'], source['last_page']), source['page_label'])}{by_ocr}"
 
 
 # -- views -------------------------------------------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ Examples:
 cache = Group("cache", HELP)
 
 # Kinds that --kind accepts even if the cache has no such entry.
-_KINDS = ("corpora", "documents", "embeddings", "eval", "listings", "pace", "samples")
+_KINDS = ("corpora", "documents", "embeddings", "eval", "listings", "pace", "samples", "scans")
 _ELSEWHERE = "set FBRAG_CACHE_DIR to another folder"
 
 

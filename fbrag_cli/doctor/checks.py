@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 from fbrag_cli import __version__
 from fbrag_cli.doctor import probe
+from fbrag_cli.documents.ocr import engine
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.build import after_compiler, has_compiler, has_nvidia, install, nvidia_driver, rebuild
 from fbrag_cli.generation.server.address import Address, is_local, is_server, server_key
@@ -78,6 +79,7 @@ def checks(situation: DoctorInput) -> Iterator[Check]:
     build = list(llama(situation))
     yield from build
     yield from models(situation, run=len(build) > 1)
+    yield ocr()
     yield settings(situation)
 
 
@@ -238,6 +240,13 @@ def _fix_of_death(death: probe.Death, situation: DoctorInput, *, gpu: bool) -> s
     if death.cause and gpu:
         return f"check without the GPU (fbrag doctor --skip-gpu), or {install(situation.environ)}"
     return install(situation.environ)
+
+
+def ocr() -> Check:
+    """Say which engine reads scans and pictures, and which scripts, or how to install it. No command needs it."""
+    if engine.is_installed():
+        return Check("ocr", "ok", f"{engine.version()}, reads {', '.join(engine.SCRIPTS)}")
+    return Check("ocr", "ok", f"not installed, scans and pictures are not read: {engine.how_to_install()}")
 
 
 def settings(situation: DoctorInput) -> Check:

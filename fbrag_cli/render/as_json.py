@@ -180,6 +180,7 @@ def _shared(trace: Trace, memory_mb: float) -> dict[str, Any]:
                 "words": trace.corpus.words_of(i),
                 "chunks": len(trace.corpus.chunks_of(i)),
                 "skipped_pages": list(document.skipped_pages),
+                "ocr_pages": list(document.ocr_pages),
             }
             for i, document in enumerate(trace.corpus.documents)
         ],
@@ -234,6 +235,7 @@ def place_of(chunk: Passage) -> dict[str, Any]:
         "page": pages[0] if pages else None,
         "last_page": pages[1] if pages else None,
         "page_label": page_label(chunk.document, pages) if pages else None,
+        "ocr": chunk.by_ocr,
         "section": section.title if section else None,
         "last_section": last_section.title if last_section else None,
         "start_line": first,

@@ -383,7 +383,7 @@ def source_views(
             "chunk_place": place(trace.corpus.chunks[position]),
             "score": float(scores.combined[position]),
             "place": where(source.sentence or passage),
-            "also_in": source.also_in,
+            "remark": source.remark,
             "scored": source.score,
             "backward": f"{digits(trace, scores.backward[position])} (#{backward_ranks[position]})",
             "forward": f"{digits(trace, scores.forward[position])} (#{forward_ranks[position]})" if trace.samples else "",

@@ -9,6 +9,7 @@ from fbrag_cli.text.printable import one_line
 
 _OPTION = re.compile(r"(?<![\w-])--(?:set )?(?=[a-z])")
 _ASIDE = re.compile(r" \((?:\w+(?:Error|Exception)\b.*|[^()]*(?<![\w-])--[a-z][^()]*)\)")  # for who types commands
+_OCR = re.compile(r"to read by OCR: (--ocr auto)?.*")
 _COPY = "save a copy of it without a password, and add the copy"
 _MODEL = "choose another model under Models"
 
@@ -19,7 +20,7 @@ _HINTS = {
     "doc_empty": "add a document with text",
     "pdf_encrypted": _COPY,
     "pdf_bad_password": _COPY,
-    "pdf_no_text": "have its text recognized by a scanner's program, and add the result",
+    "pdf_no_text": "add a document with text",
     "unsupported_format": "save it as PDF, Word, HTML or text, and add that",
     "library_missing": "save it as PDF, Word, HTML or text, and add that",
     "too_large": "add it in parts",
@@ -34,11 +35,16 @@ _HINTS = {
 
 
 def plain(text: str) -> str:
-    """Return a sentence of the program as one line without names of classes and options, of which it keeps the words."""
-    return one_line(_OPTION.sub("", _ASIDE.sub("", text)))
+    """Return a sentence of the program as one line without names of classes and options, of which it keeps the words, and
+    without the command that installs OCR."""
+    return one_line(_OPTION.sub("", _ASIDE.sub("", _OCR.sub(_ocr, text))))
+
+
+def _ocr(found: re.Match[str]) -> str:
+    return "fbrag runs without OCR here" if found[1] else "who runs fbrag on this machine can install OCR (docs/install.md)"
 
 
 def error(failure: FbragError) -> FbragError:
     """Return the same error in words for a page."""
-    hint = _HINTS.get(failure.code, failure.hint)
+    hint = failure.hint if _OCR.match(failure.hint or "") else _HINTS.get(failure.code, failure.hint)
     return FbragError(failure.code, plain(failure.message), hint and plain(hint))

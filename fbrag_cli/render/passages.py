@@ -111,6 +111,11 @@ def near_copies(trace: Trace, source: Passage) -> list[Passage]:
     return [copy for copy in copies if copy.words != words]
 
 
+def remark(trace: Trace, source: Passage) -> str:
+    """Return what is printed after the place of a source: that OCR has read it, and `also_in`."""
+    return (", read by OCR" if source.by_ocr else "") + also_in(trace, source)
+
+
 def also_in(trace: Trace, source: Passage) -> str:
     """Return where the text of a source is repeated, to print after its place: `, repeated at b.txt:1-9, and 6 near copies`; ""
     if it is not."""

@@ -8,6 +8,8 @@ import re
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
+from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -46,8 +48,10 @@ def test_a_model_that_works(fbrag: Run, smollm2: Path) -> None:
     told = json.loads(done.stdout)
     assert (done.returncode, done.stderr, told["schema"]) == (0, "", "fbrag.doctor/1")
     checks = {check["name"]: check for check in told["checks"]}
-    assert list(checks) == ["python", "llama.cpp", "devices", "cpu", "small model", "large model", "settings"]
+    assert list(checks) == ["python", "llama.cpp", "devices", "cpu", "small model", "large model", "ocr", "settings"]
     assert all((check["fix"] is None) == (check["status"] == "ok") for check in checks.values())
+    installed = f"rapidocr {version('rapidocr')}, reads Latin, Han" if find_spec("rapidocr") else "not installed, scans and"
+    assert checks["ocr"]["finding"].startswith(installed)
     assert "layers on the GPU" in checks["small model"]["finding"]
     assert checks["large model"]["finding"] == "same as the small model"
 

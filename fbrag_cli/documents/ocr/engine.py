@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 SCRIPTS = ("Latin", "Han", "Hiragana", "Katakana")
 
 _FIND_SIDE = 1280  # pixels of a page's longer side, in which lines are looked for; they are read in the whole picture
-_TALL = 1.5  # height of a line in widths from which on it seems to stand on its side
-_MOSTLY = 0.5  # share of such lines on a page that lies on its side
+_TALL = 1.5  # height of a line in widths from which on it seems to be sideways
+_MOSTLY = 0.5  # share of such lines on a page that is sideways
 _DOUBTFUL = 0.75  # mean score of a page that may be upside down
 _ENOUGH = 3  # lines that tell how a page lies
 
@@ -30,7 +30,7 @@ class OcrLine(NamedTuple):
     """A line of text, or a part of one that has much room on its sides. score: from 0 to 1.
 
     corners: x and y, in the units of the picture from its upper left corner, of the line's upper left, upper right, lower
-    right and lower left corner, as its letters stand.
+    right and lower left corner, as its letters are read.
     """
 
     text: str

@@ -42,7 +42,7 @@ _FEWEST = 0.25  # share of a page's letters that lie on the page, if its box can
 class ReadPage:
     """A page. lines: of its text; empty if it has none. below: lines of its form, which follow its text. is_scan: whether it
     shows more than its text, or (`all_scans`) its text may be that of a scanner. is_stamped: whether its text is at the edge of a
-    picture that covers it. ocr: what OCR has read, in place of its text.
+    picture that covers it. ocr: what OCR has read, instead of its text.
 
     failure: why it could not be read, as "PdfiumError: …"; otherwise "". cut: whether a limit is why. seconds: CPU time that it
     took. label: its printed number; "" if it is the same. comments, files: as in `Annotations`.

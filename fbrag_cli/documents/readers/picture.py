@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import partial
 
 from fbrag_cli.documents.document import Extracted
-from fbrag_cli.documents.ocr.engine import how_to_install, is_installed
 from fbrag_cli.documents.ocr.pictures import count_frames
 from fbrag_cli.documents.ocr.scans import Ocr
 from fbrag_cli.documents.pdf.page_ranges import PageRange, numbers_within
@@ -29,8 +28,8 @@ def read_picture(
     the error of a cancellation.
     """
     if ocr is None:
-        what, hint = f"{source.name} is a picture, which only OCR reads", how_to_install()
-        raise FbragError("library_missing", what, "--ocr auto" if is_installed() else hint, document=source.path)
+        what = f"{source.name} is a picture, which only OCR reads"
+        raise FbragError("library_missing", what, why_unread(ocr, ()), document=source.path)
     count = partial(count_frames, source)
     ((_, n_frames),) = run_jobs(count, [0], seconds=_OPEN_SECONDS, memory=memory_of_a_child(), cancellation=listener.cancellation)
     if isinstance(n_frames, Failure):
@@ -42,6 +41,6 @@ def read_picture(
     pages = with_scans(source, [ReadPage(number, is_scan=True) for number in numbers], ocr)
     if all(page.failure for page in pages):
         what = f"{source.name} was not read: {pages[0].failure}"
-        hint = f"make it smaller, or save it anew: magick {source.shell_path} -resize 2400x2400 copy.png"
+        hint = f"make it smaller: magick {source.shell_path} -resize 2400x2400 copy.png"
         raise FbragError("doc_unreadable", what, hint, document=source.path)
     return joined(source, pages, Opened(n_frames), media_type=media_type)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from fbrag_cli.serving.job import Job
     from fbrag_cli.trace import Trace
 
-_PLACE = ("document", "chunk", "page", "last_page", "page_label", "section", "start_line", "end_line")
+_PLACE = ("document", "chunk", "page", "last_page", "page_label", "ocr", "section", "start_line", "end_line")
 _OF_A_SENTENCE = ("text", "page", "section", "start_line", "end_line", "boxes")
 _RANKS = ("rank", "score", "backward_score", "forward_score", "retrieved", "selected", "contains_text")
 _LEAST = 100  # characters of a passage that is cut
@@ -36,6 +36,7 @@ class Lines(TypedDict):
     page: Annotated[int | None, Field(description="first page, from 1; null if the file has no pages")]
     last_page: Annotated[int | None, Field(description="last page")]
     page_label: Annotated[str | None, Field(description="printed page numbers, as 3-4; null if they are those of the pages")]
+    ocr: Annotated[bool, Field(description="whether OCR read a page of it, which may misread letters")]
     section: Annotated[str | None, Field(description="heading above the text; null if there is none")]
     start_line: Annotated[int, Field(description="first line of the document's text, from 1")]
     end_line: Annotated[int, Field(description="last line")]
