@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 if TYPE_CHECKING:
     from pypdfium2 import PdfPage
 
@@ -25,6 +23,8 @@ Box = tuple[float, float, float, float]
 
 def has_ink(page: PdfPage, letters: Sequence[Box]) -> bool:
     """Return whether anything is drawn on a page but its letters. letters: left, lower, right and upper edge of each."""
+    import numpy as np  # most documents need none of it
+
     bitmap = page.render(scale=_SCALE, grayscale=True, may_draw_forms=False, draw_annots=False)
     pixels = bitmap.to_numpy().reshape(bitmap.height, bitmap.width).astype(np.int16)
     ink = np.abs(pixels - int(np.median(pixels))) > _DARKER

@@ -16,7 +16,6 @@ from time import process_time
 from typing import TYPE_CHECKING
 
 from fbrag_cli.documents.decoding.encoding import without_surrogates
-from fbrag_cli.documents.ocr.page import OcrPage
 from fbrag_cli.documents.pdf.annotations import Annotations, file_name, read_annotations
 from fbrag_cli.documents.pdf.ink import ENOUGH_LETTERS, are_at_edge, has_ink, is_covered
 from fbrag_cli.documents.pdf.page_ranges import PageRange, numbers_within
@@ -28,6 +27,8 @@ from fbrag_cli.text.printable import one_line
 if TYPE_CHECKING:
     from pypdf import PdfReader
     from pypdfium2 import PdfDocument, PdfPage
+
+    from fbrag_cli.documents.ocr.page import OcrPage
 
 _LONGEST_REASON = 120  # characters
 _LONGEST_LABEL = 20
