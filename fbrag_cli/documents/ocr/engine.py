@@ -23,7 +23,8 @@ _FIND_SIDE = 1280  # pixels of a page's longer side, in which lines are looked f
 _TALL = 1.5  # height of a line in widths from which on it seems to be sideways
 _MOSTLY = 0.5  # share of such lines on a page that is sideways
 _DOUBTFUL = 0.75  # mean score of a page that may be upside down
-_ENOUGH = 3  # lines that tell how a page lies
+_ENOUGH = 3  # characters of a line that tells how a page lies
+_AS_GOOD = 0.9  # share of the weight of its lines as they lie, which those of the turned page must have
 
 
 class OcrLine(NamedTuple):
@@ -62,11 +63,15 @@ def read_lines(picture: NDArray[np.uint8]) -> tuple[list[OcrLine], int]:
     it: it takes seconds, and several hundred MB.
     """
     found = {0: _lines(picture)}
-    is_tall = [_height(line) > _TALL * _width(line) for line in found[0]]
-    for turn in (1, 3) if sum(is_tall) > _MOSTLY * len(is_tall) else (2,):
-        if len(is_tall) >= _ENOUGH and _mean_score(found[max(found)]) < _DOUBTFUL:
-            found[turn] = _lines(np.rot90(picture, -turn))
-    turn = max(found, key=lambda turn: sum(line.score * len(line.text) for line in found[turn]))
+    is_tall = [_height(line) > _TALL * _width(line) for line in found[0] if len(line.text) >= _ENOUGH]
+    is_sideways, is_doubtful = sum(is_tall) > _MOSTLY * len(is_tall), _mean_score(found[0]) < _DOUBTFUL
+    if is_sideways or (found[0] and is_doubtful):
+        # The engine turns a tall line anticlockwise to read it. If that fails, the page lies on its other side.
+        turn = 2 if not is_sideways else 1 if is_doubtful else 3
+        found[turn] = _lines(np.rot90(picture, -turn))
+    weights = {turn: sum(line.score * len(line.text) for line in lines) for turn, lines in found.items()}
+    weights[0] *= _AS_GOOD if is_sideways else 1
+    turn = max(weights, key=lambda turn: weights[turn])
     height, width = picture.shape[:2]
     return [line._replace(corners=_turned_back(line.corners, turn, width, height)) for line in found[turn]], turn
 
