@@ -19,9 +19,13 @@ _POOR_SCORE = 0.96  # mean score of a page of which one word in ten is wrong or 
 _SIZE = 0.7  # size of the font, in heights of the box of a line
 _BASELINE = 0.22  # height of the baseline above the lower edge of that box, in its heights
 _ONE_LINE = 0.5  # distance of two baselines of one line, in sizes of the font
-_LONG = 4.0  # width of a line that shows how much the page is turned, in its heights
+_LONG = 0.5  # width of a line that shows how much the page is turned, in widths of the longest
 _GAP = 1.0  # between two cells, in sizes of the font, as of PDFs
-_LOST_SPACE = re.compile(r"(?<=[^\W\d_]{2}[.!?])(?=[^\W\d_][^\W\d_])")  # between two sentences: the engine loses it
+
+# Spaces that the engine loses: between two sentences, before a year, and between a day and a month.
+_LOST_SPACE = re.compile(
+    r"(?<=[^\W\d_]{2}[.!?])(?=[^\W\d_]{2})|(?<=[^\W\d_]{2})(?=(?:1\d|20)\d\d\b)|(?:(?<=\b\d)|(?<=\b\d\d))(?=[^\W\d_]{3})"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +77,7 @@ class OcrPage:
         """Yield the lines with their corners on the page as it is read: turned, straight, and y measured from its lower edge."""
         width, height = (self.width, self.height) if self.turn % 2 == 0 else (self.height, self.width)
         turned = [line._replace(corners=_turned(line.corners, self.turn, self.width, self.height)) for line in self.lines]
-        slopes = [atan2(at[3] - at[1], at[2] - at[0]) for at in (line.corners for line in turned) if _is_long(at)]
-        slope = median(slopes) if slopes else 0.0
+        slope = _slope([line.corners for line in turned])
         for line in turned:
             points = zip(line.corners[::2], line.corners[1::2], strict=True)
             yield line._replace(corners=tuple(at for x, y in points for at in _straight(x, y, slope, width, height)))
@@ -92,8 +95,13 @@ def _straight(x: float, y: float, slope: float, width: float, height: float) -> 
     return x * cos(slope) + y * sin(slope) + width / 2, height / 2 + x * sin(slope) - y * cos(slope)
 
 
-def _is_long(corners: Sequence[float]) -> bool:
-    return corners[2] - corners[0] > _LONG * abs(corners[7] - corners[1])
+def _slope(lines: Sequence[tuple[float, ...]]) -> float:
+    """Return the angle by which lines fall to the right. lines: the corners of each."""
+    widths = [at[2] - at[0] for at in lines]
+    least = _LONG * max(widths, default=0.0)
+    return median(
+        [atan2(at[3] - at[1], at[2] - at[0]) for at, width in zip(lines, widths, strict=True) if width >= least] or [0.0]
+    )
 
 
 def _placed(line: OcrLine) -> Line:
@@ -106,7 +114,11 @@ def _placed(line: OcrLine) -> Line:
 
 
 def _space(found: re.Match[str]) -> str:
-    return " " if found.string[found.start()].isupper() and found.string[found.start() - 2].islower() else ""
+    at, text = found.start(), found.string
+    if text[at].isdecimal():
+        return " " if text[at - 1].islower() else ""
+    small = text[at + 1 if text[at - 1].isdecimal() else at - 2]
+    return " " if text[at].isupper() and small.islower() else ""
 
 
 def _rows(lines: Sequence[Line]) -> Iterator[list[Line]]:
