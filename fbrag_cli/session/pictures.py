@@ -84,9 +84,10 @@ def _rendered(
     trace: Trace, wanted: Sequence[tuple[Source, Wanted]], listener: Listener | None = None
 ) -> Iterator[tuple[Source, PagePicture | FbragError]]:
     """Yield each wanted page of a source, or why it has none. Each file is opened once, in one child process."""
-    originals, by_document = trace.query.collection.originals, dict[str, list[tuple[Source, Wanted]]]()
+    originals, by_document = trace.query.collection.originals, dict[tuple[str, str], list[tuple[Source, Wanted]]]()
     for source, each in wanted:
-        by_document.setdefault(source.passage.document.path, []).append((source, each))
+        document = source.passage.document
+        by_document.setdefault((document.path, document.sha256), []).append((source, each))
     for pairs in by_document.values():
         document = pairs[0][0].passage.document
         try:

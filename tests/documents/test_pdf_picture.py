@@ -180,7 +180,16 @@ def test_what_interrupts_a_sentence_has_no_box() -> None:
     assert [round(box.bottom) for box in found.boxes] == pytest.approx([92, 132], abs=5)
 
 
-@pytest.mark.parametrize("sentence", ["Nobody of that name was on board the ship.", "?!", "", "x" * 50_000])
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "Nobody of that name was on board the ship.",
+        "Of all letters of that time none was ever found again.",
+        "?!",
+        "",
+        "x" * 50_000,
+    ],
+)
 def test_a_sentence_that_is_not_there_has_no_box(sentence: str) -> None:
     found = picture(page_of(BODY), sentence)
     assert found.boxes == ()

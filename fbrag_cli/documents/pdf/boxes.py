@@ -13,7 +13,8 @@ from math import hypot
 from typing import NamedTuple
 from unicodedata import normalize
 
-_LEAST = 12  # letters of a part of a sentence that is found without the rest
+_DECIDING = 20  # letters of the longest part of a sentence, for it to be on a page without the rest; or half of its letters
+_LEAST = 12  # letters of each other part
 _LEAST_OF_SHORT = 4  # letters, if they are half of the sentence
 _MOST_COMPARED = 20_000  # letters of a page and of a sentence, beyond which only a whole sentence is found
 _SAME_LINE = 0.4  # height that two letters of a line share, in heights of the lower one
@@ -126,7 +127,9 @@ def _parts(sought: str, letters: str) -> list[tuple[int, int]]:
             yield part.b, part.b + part.size
             yield from within(part.a + part.size, end, part.b + part.size, high)
 
-    return [*within(0, len(sought), 0, len(letters))]
+    parts = [*within(0, len(sought), 0, len(letters))]
+    longest = max((end - start for start, end in parts), default=0)
+    return parts if longest >= min(_DECIDING, (len(sought) + 1) // 2) else []
 
 
 def _lines(boxes: Sequence[Box]) -> list[Box]:
