@@ -20,6 +20,7 @@ from fbrag_cli.documents.decoding.encoding import decoded_once
 from fbrag_cli.documents.document import Content, Document, Extracted, Section
 from fbrag_cli.documents.lines import section_of
 from fbrag_cli.documents.load import load
+from fbrag_cli.documents.ocr.engine import how_to_install
 from fbrag_cli.errors import ExitCode, FbragError
 
 
@@ -326,6 +327,14 @@ def test_other_formats_are_named_with_a_way_out(tmp_path: Path, data: bytes, kin
     assert hint in str(error.hint)
     if "{" not in hint and "FILE" not in str(error.hint) and str(tmp_path) in str(error.hint):
         assert f"'{tmp_path / name}'" in str(error.hint)  # quoted for the shell
+
+
+@pytest.mark.parametrize("data", [b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR", b"\xff\xd8\xff\xe0\x00\x10JFIF"])
+def test_a_picture_names_what_reads_it(tmp_path: Path, without_ocr: None, data: bytes) -> None:
+    (tmp_path / "a.txt").write_bytes(data)
+    error = refused(tmp_path / "a.txt")
+    assert (error.code, error.message) == ("library_missing", f"{tmp_path / 'a.txt'} is a picture, which only OCR reads")
+    assert error.hint == f"to read by OCR: {how_to_install()}"
 
 
 def test_text_that_begins_like_a_known_format_is_text(tmp_path: Path) -> None:
