@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import sys
@@ -92,6 +93,11 @@ def peak_memory_mb() -> float:
 def memory_of_a_child() -> int:
     """Return the memory limit in bytes for a child process that reads documents, not counting mapped files."""
     return min(_CHILD_MEMORY, max(free_memory() // 2, _LEAST_MEMORY))
+
+
+def allowed_cores() -> int:
+    """Return the number of cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def of_container(name: str) -> str:

@@ -21,7 +21,7 @@ from typing import IO, TYPE_CHECKING, Any, Literal, NoReturn, TypeVar
 
 from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.errors import FbragError
-from fbrag_cli.limits import end_with_parent, limit_resources, over_processor_limit
+from fbrag_cli.limits import allowed_cores, end_with_parent, limit_resources, over_processor_limit
 
 if TYPE_CHECKING:
     from subprocess import Popen
@@ -91,7 +91,7 @@ def run_jobs(
 
     function: a module-level function; a `functools.partial` of one sends common arguments to each child only once. Jobs and
     results are pickled. Jobs are drawn as children become free, up to two per child in advance. processes: number of
-    children; None for the number of cores that this process may use. seconds: CPU time per job; ten times that in wall time.
+    children; None for `allowed_cores`. seconds: CPU time per job; ten times that in wall time.
     memory: bytes per child, without mapped files (on Linux). Called in a child, it runs the jobs there, within the child's
     limits. Leaving the iterator ends the children; they end on their own if the parent is killed. Raises the error of
     `cancellation` within 0.1 s of its request, and FbragError out_of_memory if no process can be started.
@@ -99,8 +99,7 @@ def run_jobs(
     if is_worker():
         yield from ((index, _outcome_of(function, job)) for index, job in enumerate(jobs))
         return
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    processes, cancellation = processes or cores, cancellation or Cancellation()
+    processes, cancellation = processes or allowed_cores(), cancellation or Cancellation()
     numbered, todo, done = enumerate(jobs), _Todo(), _Done()
     orders = pickle.dumps((function, seconds, memory))
     workers = [_Worker(orders, seconds, todo, done) for _ in range(processes)]

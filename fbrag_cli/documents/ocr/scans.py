@@ -17,7 +17,7 @@ from fbrag_cli.documents.ocr.page import OcrPage
 from fbrag_cli.documents.ocr.pictures import PICTURE_SIDE, open_picture, upright
 from fbrag_cli.documents.source import Source, read_source
 from fbrag_cli.errors import FbragError
-from fbrag_cli.limits import memory_of_a_child
+from fbrag_cli.limits import allowed_cores, free_memory, memory_of_a_child
 from fbrag_cli.progress import Event, Listener
 from fbrag_cli.storage.cache import Cache, entry_key
 from fbrag_cli.workers import Failure, run_jobs
@@ -33,6 +33,7 @@ ScannedPages = Mapping[int, "OcrPage | Failure"]
 ReadScans = Callable[[Source, Sequence[int]], ScannedPages]
 
 _PAGE_SECONDS = 60.0  # of CPU time
+_MEMORY = 1_000_000_000  # bytes that a process is reckoned to take; 0.73 GB were measured
 _PAGES_AT_ONCE = 100  # then the child processes end: the engine's memory grows with the sizes of pictures
 _DPI = 200
 _SIDE = 2400  # pixels of the longer side
@@ -108,9 +109,12 @@ def _outcomes(
     files: Sequence[str | Source], jobs: Sequence[tuple[int, int]], password: str | None, listener: Listener
 ) -> Iterator[tuple[tuple[int, int], OcrPage | Failure]]:
     reader, memory = partial(_read, files, password), memory_of_a_child()
+    n_processes = max(1, min(allowed_cores(), free_memory() // _MEMORY))
     for start in range(0, len(jobs), _PAGES_AT_ONCE):
         part = jobs[start : start + _PAGES_AT_ONCE]
-        outcomes = run_jobs(reader, part, seconds=_PAGE_SECONDS, memory=memory, cancellation=listener.cancellation)
+        outcomes = run_jobs(
+            reader, part, processes=n_processes, seconds=_PAGE_SECONDS, memory=memory, cancellation=listener.cancellation
+        )
         yield from ((part[index], outcome) for index, outcome in outcomes)
 
 

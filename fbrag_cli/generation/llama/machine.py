@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ctypes
 import math
-import os
 import re
 import sys
 import threading
@@ -19,7 +18,7 @@ from typing import Any
 from fbrag_cli.errors import FbragError, lacking
 from fbrag_cli.generation.build import not_loaded
 from fbrag_cli.generation.placement import GPU_RESERVE, WHERE_IT_FITS, Device, Placement
-from fbrag_cli.limits import of_container
+from fbrag_cli.limits import allowed_cores, of_container
 from fbrag_cli.text.printable import printable
 
 try:
@@ -174,7 +173,7 @@ def physical_cores() -> int:
     """Return the number of physical cores that this process may use."""
     import psutil
 
-    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    allowed = allowed_cores()
     return max(1, min(allowed, psutil.cpu_count(logical=False) or allowed))
 
 
