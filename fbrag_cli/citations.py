@@ -10,6 +10,9 @@ name from a sentence with half of the question. Names of the question do not cou
 first sentence a content word of its own does as well. A heading alone has to hold half of the question. Among several files, what
 the answer adds may also be in the file's name. If all samples agree, a sentence that holds the whole answer is proof. If none
 were drawn, it holds a short answer whole. A name or a number that the cited sources lack cites the source that has it as well.
+
+OCR misreads letters: a source that it has read also holds a long word of the answer or the question if it has one that differs by
+one letter.
 """
 
 from __future__ import annotations
@@ -27,7 +30,7 @@ from fbrag_cli.corpus import Passage
 from fbrag_cli.text.languages import detect, yes_and_no
 from fbrag_cli.text.sentences import sentence_spans
 from fbrag_cli.text.spans import Span, joined
-from fbrag_cli.text.word_forms import are_alike, is_name, is_number, word_terms
+from fbrag_cli.text.word_forms import are_alike, differ_by_one, is_name, is_number, word_terms
 from fbrag_cli.text.words import term_of, term_spans, terms, word_spans
 
 _NAMED, _ASKED = 2.0, 0.5  # weight of a name or number of the answer, and of the question's terms, where other terms have 1
@@ -39,6 +42,7 @@ _LEAST = 0.5  # of what a sentence of the answer says, by weight, for one of a c
 _CLOSE, _MOST = 0.9, 3  # of the best chunk's support, for another one to be cited as well; citations a sentence
 _LONGEST = 400  # characters of a sentence; a longer one is a table or has no punctuation, and each line counts for itself
 _TITLE = 4  # characters of a title at most, which is not highlighted: Mr., Prof.
+_MISREAD = 5  # letters of a word of which OCR may misread one
 _FEW, _RARE = 3, 0.1  # sentences, or their share, that have a rare term
 
 _CAPITAL_NOUNS = frozenset({"de"})  # languages in which a capital shows no name
@@ -105,7 +109,7 @@ def citations(
     hold the answer; None if none were drawn. samples: their texts. A source without a term of the answer or the question shows
     what its sample says; without an answer, each does.
     """
-    evidence = _Judge(question, sources, agreed, samples)
+    evidence = _Judge(question, sources, agreed, samples, answer)
     said = question if declined else answer
     sought, shown = evidence.sought(said) if said else None, []
     for i, source in enumerate(sources):
@@ -133,10 +137,14 @@ class _Source:
     """The sentences of a source, and the terms of each. named: terms of the name of its file, if there are several; each of
     its sentences is read below it. headings: numbers of sentences that are nothing else. held: the terms of all."""
 
-    def __init__(self, passage: Passage, languages: Sequence[str]) -> None:
+    def __init__(self, passage: Passage, languages: Sequence[str], sought: str) -> None:
+        """sought: a text whose words OCR may have misread in the passage."""
         self.passage, self.text = passage, (text := passage.cells_apart)
         self.spans = list(_sentences(passage.text))
         self.terms = [frozenset(terms(text[start:end], languages)) for start, end in self.spans]
+        if passage.by_ocr:
+            read = _misread(sought, text, languages)
+            self.terms = [own.union(*(read[term] for term in own & read.keys())) for own in self.terms]
         self.headings = frozenset(i for i, (start, end) in enumerate(self.spans) if _is_heading(passage, start, end))
         self.named = frozenset(terms(passage.document.label, languages))
         self.held = self.named.union(*self.terms)
@@ -166,9 +174,11 @@ class _Source:
 class _Judge:
     """The sources of an answer, and the weights of terms in them."""
 
-    def __init__(self, question: str, sources: Sequence[Candidate], agreed: bool | None, samples: Sequence[str]) -> None:
+    def __init__(
+        self, question: str, sources: Sequence[Candidate], agreed: bool | None, samples: Sequence[str], answer: str
+    ) -> None:
         self.languages = tuple(dict.fromkeys(source.passage.document.language for source in sources)) or ("",)
-        self.sources = [_Source(source.passage, self.languages) for source in sources]
+        self.sources = [_Source(source.passage, self.languages, f"{question}\n{answer}") for source in sources]
         self.question, self.asked, self._agreed = question, frozenset(terms(question, self.languages)), agreed
         self._sampled = frozenset(terms("\n".join(samples), self.languages))
         self._plain = frozenset(self.plain(question))
@@ -323,6 +333,24 @@ def _unseen(evidence: _Judge, answer: str, foreign: bool) -> Iterator[str]:
         return answer[end:start].strip(" ") in ("", ".") and start not in sentences  # "Silas Pell", "Mrs. Goss"
 
     yield from dict.fromkeys(answer[start:end] for start, end in joined(spans, is_one_name))
+
+
+def _misread(sought: str, text: str, languages: Sequence[str]) -> dict[str, set[str]]:
+    """Return the terms of the words in `sought` that a text has only with another letter, by the terms of the words that it
+    has."""
+
+    def words(text: str) -> dict[str, str]:
+        return {text[start:end].casefold(): term for start, end, term in term_spans(text, languages)}
+
+    found: dict[str, set[str]] = {}
+    held = words(text)
+    known = {*held.values()}
+    for word, term in words(sought).items():
+        if term not in known and len(word) >= _MISREAD and word.isalpha():
+            for other in held:
+                if differ_by_one(word, other):
+                    found.setdefault(held[other], set()).add(term)
+    return found
 
 
 def _is_heading(passage: Passage, start: int, end: int) -> bool:

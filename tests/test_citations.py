@@ -10,7 +10,7 @@ import pytest
 
 from fbrag_cli.citations import Citations
 from fbrag_cli.corpus import Corpus, build_corpus
-from fbrag_cli.documents.document import Content, Document, Extracted, Section, itself
+from fbrag_cli.documents.document import Content, Document, Extracted, PageSpan, Section, itself
 from fbrag_cli.methods.ranking import whole_chunks
 from fbrag_cli.query import Collection, Query
 from fbrag_cli.render import as_json
@@ -26,11 +26,17 @@ BOX = "Mr. Dabney said little. The box was sealed by Tobias Wrenn with lead in 1
 TOWN = "The watchmaker was a quiet man. Wrenn was born in Dunlathe, where his father wound the clock. He left it early."
 
 
-def trace_of(*texts: str, answer: str | None, question: str = "Who sealed the box?", language: str = "en") -> Trace:
-    """A trace whose sources are `texts`, each a document of one chunk, with scores that fall."""
-    found = [
-        Document.of(f"{i}.txt", f"{i}.txt", Extracted(Content(t), "text/plain"), language=language) for i, t in enumerate(texts)
+def trace_of(
+    *texts: str, answer: str | None, question: str = "Who sealed the box?", language: str = "en", by_ocr: bool = False
+) -> Trace:
+    """A trace whose sources are `texts`, each a document of one chunk, with scores that fall. by_ocr: each is a scan."""
+    read = [
+        Extracted(Content(t, (PageSpan(1, 0, len(t)),)), "application/pdf", ocr_pages=(1,))
+        if by_ocr
+        else Extracted(Content(t), "text/plain")
+        for t in texts
     ]
+    found = [Document.of(f"{i}.txt", f"{i}.txt", each, language=language) for i, each in enumerate(read)]
     corpus = build_corpus(found)
     every = tuple(range(len(texts)))
     combined = np.arange(len(texts), 0, -1, dtype=np.float32)
@@ -263,6 +269,38 @@ def test_another_form_of_a_word_is_seen_and_another_name_is_not(
     text: str, language: str, answer: str, unseen: tuple[str, ...]
 ) -> None:
     assert trace_of(text, answer=answer, question="x", language=language).citations.unsupported_terms == unseen
+
+
+SCAN = "Mr. Dabney said little. The box was sealed by Tobios Wren with lead in l893. It came from lronhythe, near Hul."
+
+
+@pytest.mark.parametrize(
+    ("answer", "unseen"),
+    [
+        ("Tobias", ()),  # one letter is another
+        ("Ironhythe", ()),
+        ("Tobiass", ("Tobiass",)),  # two
+        ("Wrenn", ()),  # one is missing
+        ("Wreyy", ("Wreyy",)),
+        ("Hull", ("Hull",)),  # too short
+        ("1893", ("1893",)),  # no word
+    ],
+)
+def test_ocr_may_misread_one_letter_of_a_long_word(answer: str, unseen: tuple[str, ...]) -> None:
+    scan = answer_of(trace_of(ROADS, SCAN, answer=answer, by_ocr=True))
+    assert scan.unsupported_terms == unseen
+    assert answer_of(trace_of(ROADS, SCAN, answer=answer)).unsupported_terms == (answer,)
+
+
+def test_a_source_says_that_it_was_read_by_ocr() -> None:
+    trace = trace_of(ROADS, SCAN, answer="Tobias", by_ocr=True)
+    answer = answer_of(trace)
+    assert "\n[1] 1.txt p. 1, read by OCR\n" in text(answer, Layout(context=0))
+    assert "1.txt p. 1, read by OCR\n" in markdown(answer, Layout(context=0))
+    assert [source["ocr"] for source in as_json.sources(trace, answer)] == [True, True]
+    typed = trace_of(ROADS, BOX, answer="Tobias Wrenn")
+    assert "OCR" not in text(answer_of(typed), Layout(context=0))
+    assert [source["ocr"] for source in as_json.sources(typed, answer_of(typed))] == [False, False]
 
 
 def test_scripts_without_spaces_are_cited_and_compared_by_pairs_of_characters() -> None:

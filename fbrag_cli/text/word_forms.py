@@ -38,6 +38,15 @@ def are_alike(term: str, other: str) -> bool:
     return len(longer) >= _LEAST and common >= len(beginning(longer)) and (term + other).isalpha()
 
 
+def differ_by_one(word: str, other: str) -> bool:
+    """Return whether one letter more, less or exchanged makes a word the other one."""
+    if abs(len(word) - len(other)) > 1:
+        return False
+    at = sum(takewhile(bool, map(eq, word, other)))
+    rests = (word[at + 1 :], other[at + 1 :]), (word[at:], other[at + 1 :]), (word[at + 1 :], other[at:])
+    return word != other and any(map(eq, *zip(*rests, strict=True)))
+
+
 def is_name(word: str) -> bool:
     """Return whether a word may be a name because of its capital, or is a number."""
     return word[:1].isupper() or is_number(word)
