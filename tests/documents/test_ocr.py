@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import struct
 import subprocess
 import sys
@@ -244,7 +245,8 @@ def test_what_was_read_before_a_stop_is_not_read_again(tmp_path: Path) -> None:
     assert document.text.split("\n") == [f"This is sheet number {number}." for number in (1, 2, 3)]
 
 
-def test_the_engine_opens_no_socket(tmp_path: Path) -> None:
+def test_the_engine_opens_no_socket_and_leaves_nothing_on_the_disk(tmp_path: Path) -> None:
+    """ONNX Runtime would report its use, from a thread of its own."""
     Image.fromarray(picture_of(lines(*SCANNED))).save(tmp_path / "a.png")
     program = f"""
 import socket
@@ -252,11 +254,16 @@ def refused(*arguments, **options): raise AssertionError("a socket")
 socket.socket.connect = socket.create_connection = socket.getaddrinfo = refused
 import numpy as np
 from PIL import Image
+from psutil import Process
 from fbrag_cli.documents.ocr.engine import read_lines
 print(*(line.text for line in read_lines(np.asarray(Image.open({str(tmp_path / "a.png")!r}).convert("RGB")))[0]), sep="\\n")
+print(Process().net_connections())
 """
-    run = subprocess.run([sys.executable, "-c", program], capture_output=True, encoding="utf-8", check=False)
-    assert (run.stdout.splitlines(), run.stderr) == ([*SCANNED], "")
+    home = {name: str(tmp_path / "home") for name in ("HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME")}
+    command, environment = [sys.executable, "-c", program], {**os.environ, **home}
+    run = subprocess.run(command, capture_output=True, encoding="utf-8", env=environment, check=False)
+    assert (run.stdout.splitlines(), run.stderr) == ([*SCANNED, "[]"], "")
+    assert not (tmp_path / "home").exists()
 
 
 def test_a_password_opens_a_scan(tmp_path: Path) -> None:

@@ -50,3 +50,16 @@ def test_no_error_on_a_page_names_what_is_typed(code: str) -> None:
     assert TYPED.findall(told.hint or "") == []
     if code == "usage":
         assert told.hint == "use fewer chunks, or drop device=2"
+
+
+@pytest.mark.parametrize("way", ["/usr/bin/python -m pip install -e '/home/ann/fbrag[ocr]'", "--ocr auto"])
+def test_a_page_says_in_words_what_a_scan_needs(way: str) -> None:
+    told = page_words.error(
+        FbragError("pdf_no_text", "scan.pdf has no text on its only page (scanned images)", f"to read by OCR: {way}")
+    )
+    warned = page_words.plain(f"scan.pdf: page 3 is scanned and not read; to read by OCR: {way}")
+    for said in (told.hint or "", warned):
+        assert "OCR" in said
+        assert TYPED.findall(said) == []
+        assert "pip" not in said
+    assert page_words.error(FbragError("pdf_no_text", "x", "name a file that has text")).hint == "add a document with text"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import lru_cache
 from importlib.util import find_spec
 from itertools import chain
@@ -86,9 +87,13 @@ def _lines(picture: NDArray[np.uint8]) -> list[OcrLine]:
 
 @lru_cache(maxsize=1)
 def _engine() -> Callable[..., Any]:
+    # Read when ONNX Runtime is loaded; else it sends reports of its use to Microsoft, and keeps an identifier on the disk.
+    os.environ |= dict.fromkeys(("ORT_DISABLE_TELEMETRY", "ORT_TELEMETRY_DISABLED"), "1")  # of all versions
     import cv2
+    import onnxruntime
     import rapidocr
 
+    onnxruntime.disable_telemetry_events()  # on Windows, where the variables have no effect
     cv2.setNumThreads(1)
     models = Path(rapidocr.__file__).with_name("models")
     finder, reader = (str(next(models.glob(f"*_{part}_*.onnx"))) for part in ("det", "rec"))
