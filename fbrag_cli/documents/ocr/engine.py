@@ -97,7 +97,7 @@ def _engine() -> Callable[..., Any]:
     cv2.setNumThreads(1)
     models = Path(rapidocr.__file__).with_name("models")
     finder, reader = (str(next(models.glob(f"*_{part}_*.onnx"))) for part in ("det", "rec"))
-    return rapidocr.RapidOCR(
+    engine: Callable[..., Any] = rapidocr.RapidOCR(
         params={
             "Global.log_level": "critical",
             "Global.text_score": 0.0,  # lines of a low score are dropped, and counted, by `page.py`
@@ -112,6 +112,7 @@ def _engine() -> Callable[..., Any]:
             "Rec.model_path": reader,
         }
     )
+    return engine
 
 
 def _width(line: OcrLine) -> float:
