@@ -15,6 +15,7 @@ from fbrag_cli.methods.ranking import whole_chunks
 from fbrag_cli.query import Collection, Query
 from fbrag_cli.render import as_json
 from fbrag_cli.render.answer import Answer, answer_of
+from fbrag_cli.render.explain_text import one_chunk
 from fbrag_cli.render.markdown import markdown
 from fbrag_cli.render.text import Layout, cited_answer, text
 from fbrag_cli.retrieval.bm25 import BM25
@@ -298,6 +299,7 @@ def test_a_source_says_that_it_was_read_by_ocr() -> None:
     assert "\n[1] 1.txt p. 1, read by OCR\n" in text(answer, Layout(context=0))
     assert "1.txt p. 1, read by OCR\n" in markdown(answer, Layout(context=0))
     assert [source["ocr"] for source in as_json.sources(trace, answer)] == [True, True]
+    assert next(one_chunk(trace, 1, None)) == "chunk 2 of 2  1.txt p. 1, read by OCR"
     typed = trace_of(ROADS, BOX, answer="Tobias Wrenn")
     assert "OCR" not in text(answer_of(typed), Layout(context=0))
     assert [source["ocr"] for source in as_json.sources(typed, answer_of(typed))] == [False, False]

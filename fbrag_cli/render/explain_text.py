@@ -10,6 +10,7 @@ from fbrag_cli.corpus import Corpus, Passage
 from fbrag_cli.documents.document import Document
 from fbrag_cli.documents.lines import line_of, page_name
 from fbrag_cli.render.passages import (
+    by_ocr,
     cut,
     digits,
     in_part,
@@ -186,8 +187,9 @@ def found(trace: Trace, held: Mapping[int, set[bool]], columns: int | None = Non
         if position in retrieved:
             fate += ", retrieved"
         by_samples = f", samples #{forward[position]}" if trace.samples else ""
+        chunk = trace.corpus.chunks[position]
         rank = f"rank {combined[position]} of {len(trace.corpus.chunks)}; question #{backward[position]}{by_samples}"
-        yield from wrap_lines(f"{place(trace.corpus.chunks[position])}: {fate} ({rank})", columns)
+        yield from wrap_lines(f"{place(chunk)}{by_ocr(chunk)}: {fate} ({rank})", columns)
 
 
 def one_chunk(trace: Trace, position: int, matches: TermMatches | None, columns: int | None = None) -> Iterator[str]:
@@ -196,7 +198,7 @@ def one_chunk(trace: Trace, position: int, matches: TermMatches | None, columns:
     matches: as `BM25.matches`; None for a retriever without terms. columns: as for `wrap_lines`.
     """
     chunk = trace.corpus.chunks[position]
-    said = [f"chunk {position + 1} of {len(trace.corpus.chunks)}  {place(chunk)}"]
+    said = [f"chunk {position + 1} of {len(trace.corpus.chunks)}  {place(chunk)}{by_ocr(chunk)}"]
     said.append(f"question {digits(trace, trace.scores.backward[position])}{_added(matches, trace.question, chunk)}")
     raised_by = int(trace.scores.best_sample[position])
     if trace.samples and trace.scores.forward[position]:

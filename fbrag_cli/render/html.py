@@ -28,6 +28,7 @@ from fbrag_cli.render.as_json import settings
 from fbrag_cli.render.blocks import blocks, unseen
 from fbrag_cli.render.page_words import plain
 from fbrag_cli.render.passages import (
+    by_ocr,
     cut,
     digits,
     in_part,
@@ -271,7 +272,7 @@ def chunk_views(
         yield {
             "number": position + 1,
             "place": place(chunk),
-            "within": f"{unit} {numbers}",
+            "within": f"{unit} {numbers}{by_ocr(chunk)}",
             "section": one_line(section.title, _TITLE) if section and section != last_section else "",
             "after_gap": position - before - 1,
             **(findings.of(chunk) if findings else _NOT_ASKED | {"text": drawn(chunk, ())}),

@@ -111,9 +111,14 @@ def near_copies(trace: Trace, source: Passage) -> list[Passage]:
     return [copy for copy in copies if copy.words != words]
 
 
+def by_ocr(passage: Passage) -> str:
+    """Return `, read by OCR` to print after the place of a passage; "" if it was not."""
+    return ", read by OCR" if passage.by_ocr else ""
+
+
 def remark(trace: Trace, source: Passage) -> str:
     """Return what is printed after the place of a source: that OCR has read it, and `also_in`."""
-    return (", read by OCR" if source.by_ocr else "") + also_in(trace, source)
+    return by_ocr(source) + also_in(trace, source)
 
 
 def also_in(trace: Trace, source: Passage) -> str:

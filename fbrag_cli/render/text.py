@@ -8,7 +8,7 @@ from typing import Literal
 
 from fbrag_cli.corpus import Passage
 from fbrag_cli.render.answer import ANYWAY, OWN_KNOWLEDGE, Answer, Source, agreement
-from fbrag_cli.render.passages import LONGEST_LINE, in_part, line_text, link, location, place, shown_lines, surrounded
+from fbrag_cli.render.passages import LONGEST_LINE, by_ocr, in_part, line_text, link, location, place, shown_lines, surrounded
 from fbrag_cli.text.printable import plural
 from fbrag_cli.text.terminal import ACCENT, BOLD, DIM, Styled
 from fbrag_cli.trace import Stage, Trace
@@ -151,7 +151,7 @@ def surroundings(trace: Trace, source: Source, columns: int | None, *, colored: 
     """
     chunks, passage = trace.corpus.chunks, source.passage
     width = min(columns - 4, LONGEST_LINE) if columns else LONGEST_LINE
-    yield f"[{source.number}] {place(passage)}"
+    yield f"[{source.number}] {place(passage)}{by_ocr(passage)}"
     for position in range(max(0, passage.position - 1), min(passage.position + 2, len(chunks))):
         if (chunk := chunks[position]).document is not passage.document:
             continue
