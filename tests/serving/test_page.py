@@ -22,6 +22,7 @@ from fbrag_cli.serving import desk
 from fbrag_cli.session.settings import ModelSettings
 from fbrag_cli.storage.cache import Cache
 from fbrag_cli.text.printable import one_line, printable
+from tests.documents.test_pdf import DRAWN, pdf_of_contents, shown
 from tests.generation.parrot_gguf import END, Parrot, saying
 from tests.generation.test_reasoning import as_tokens
 from tests.render.test_html import HOSTILE, HOSTILE_QUESTION, WATCH, _Page
@@ -322,3 +323,17 @@ def test_a_document_that_cannot_be_read_is_said_in_its_place(tmp_path: Path) -> 
         path.unlink()
         (line,) = lines(server)
         assert "log.txt" in line["error"]["message"]
+
+
+def test_a_scan_and_a_picture_that_cannot_be_read_say_what_they_need_without_a_command(tmp_path: Path, without_ocr: None) -> None:
+    (tmp_path / "scan.pdf").write_bytes(pdf_of_contents(DRAWN))
+    (tmp_path / "photo.png").write_bytes(b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR")
+    (tmp_path / "log.pdf").write_bytes(pdf_of_contents(shown(SEALED.encode()), DRAWN))
+    needed = "who runs fbrag on this machine can install OCR (docs/install.md)"
+    with live(pair(parrot(tmp_path / "model.gguf", "Tobias")), [str(path) for path in sorted(tmp_path.glob("*.p*"))]) as server:
+        for name in ("scan.pdf", "photo.png"):
+            error = lines(server, id_of(server, name))[-1]["error"]
+            assert error["hint"] == needed
+        done = dict(ask(server, id_of(server, "log.pdf")))["done"]
+        (warning,) = (each for each in done["warnings"] if "log.pdf" in each)
+        assert warning.endswith(f"log.pdf: page 2 is scanned and not read; {needed}")
