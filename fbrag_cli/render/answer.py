@@ -9,7 +9,7 @@ from typing import Literal
 from fbrag_cli.citations import Claim
 from fbrag_cli.corpus import Passage
 from fbrag_cli.query import DEFAULT_RETRIEVER
-from fbrag_cli.render.passages import in_part, remark, scored
+from fbrag_cli.render.passages import also_in, by_ocr, in_part, scored
 from fbrag_cli.text.languages import asks_for_many, detect, sentence, stop_words
 from fbrag_cli.text.printable import one_line, plural, printable
 from fbrag_cli.text.spans import Span
@@ -45,20 +45,24 @@ class Source:
 
     rank: its place among the sources, best first, from 1. number: for citations, from 1: the cited sources come first, in the
     order of the answer, or the closest source if none is cited, then the others, best first; None before there is an answer.
-    score: with its scale, as `scored` has it. remark: printed after its place: that OCR has read it, and the places of its
-    copies. sentence: the one that shows the answer best; None without one. shows: "best" for a cited source; "closest" for the
-    source nearest to a question that the document does not answer; "near" for one whose sentence shows nothing; "" for one that
-    needs one line only. marks: spans of words that show the answer, in characters of the document.
+    score: with its scale, as `scored` has it. also_in: the places of its copies, printed after its own. sentence: the one that
+    shows the answer best; None without one. shows: "best" for a cited source; "closest" for the source nearest to a question that
+    the document does not answer; "near" for one whose sentence shows nothing; "" for one that needs one line only. marks: spans
+    of words that show the answer, in characters of the document.
     """
 
     passage: Passage
     rank: int
     number: int | None
     score: str
-    remark: str
+    also_in: str
     sentence: Passage | None
     marks: tuple[Span, ...]
     shows: Literal["best", "closest", "near", ""]
+
+    def remark(self, shown: Passage) -> str:
+        """Return what is printed after the place of the shown part of the passage: that OCR has read it, and `also_in`."""
+        return by_ocr(shown) + self.also_in
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,7 +185,7 @@ def answer_of(trace: Trace) -> Answer:
             rank=rank,
             number=None if trace.status == "retrieved" else numbers[rank],
             score=_score(trace, passage),
-            remark=remark(trace, passage),
+            also_in=also_in(trace, passage),
             sentence=cited.evidence[rank - 1].sentence,
             marks=cited.evidence[rank - 1].marks,
             shows=shows(rank),

@@ -35,7 +35,7 @@ Boxes = Mapping[int, list[dict[str, Any]]]
 EVENT = "fbrag.event/1"
 
 _BEST_MATCHES = 5  # chunks that the event of a sample names
-_OF_A_SENTENCE = ("page", "last_page", "page_label", "section", "start_line", "end_line", "start_char", "end_char")
+_OF_A_SENTENCE = ("page", "last_page", "page_label", "ocr", "section", "start_line", "end_line", "start_char", "end_char")
 
 
 def answer(trace: Trace, *, memory_mb: float, typed: str | None = None, boxes: Boxes | None = None) -> dict[str, Any]:

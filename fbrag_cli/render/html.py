@@ -384,7 +384,7 @@ def source_views(
             "chunk_place": place(trace.corpus.chunks[position]),
             "score": float(scores.combined[position]),
             "place": where(source.sentence or passage),
-            "remark": source.remark,
+            "remark": source.remark(source.sentence or passage),
             "scored": source.score,
             "backward": f"{digits(trace, scores.backward[position])} (#{backward_ranks[position]})",
             "forward": f"{digits(trace, scores.forward[position])} (#{forward_ranks[position]})" if trace.samples else "",

@@ -42,7 +42,8 @@ def markdown(answer: Answer, layout: Layout, prefix: str = "") -> str:
     for source in answer.sources:
         lines = (escaped_line(line_text(line)) for line in layout.lines(source))
         quoted = "\n".join(f"    > {line}".rstrip() for line in lines)
-        where = escaped(place(layout.shown(source)) + source.remark)
+        shown = layout.shown(source)
+        where = escaped(place(shown) + source.remark(shown))
         parts.append(f"[^{prefix}{source.number}]: {where}\n\n{quoted}")
     return "\n\n".join(parts)
 
@@ -79,7 +80,8 @@ def chat_message(answer: Answer, folder: str = "") -> Iterator[str]:
     if named and not answer.cited:
         yield f"\n\n{_note(f'{answer.heading}:')}{_marks([named[0].number])}"
     for source in named:
-        where = place(source.sentence or source.passage) + source.remark
+        shown = source.sentence or source.passage
+        where = place(shown) + source.remark(shown)
         where = markup_free(one_line(where.replace(folder, "") if folder else where))
         quoted = markup_free(said_from(source.passage, source.sentence, _QUOTED))
         yield f"\n\n[^{source.number}]: {where} — “{quoted}”"  # without the dash, a link's address and title

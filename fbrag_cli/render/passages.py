@@ -116,11 +116,6 @@ def by_ocr(passage: Passage) -> str:
     return ", read by OCR" if passage.by_ocr else ""
 
 
-def remark(trace: Trace, source: Passage) -> str:
-    """Return what is printed after the place of a source: that OCR has read it, and `also_in`."""
-    return by_ocr(source) + also_in(trace, source)
-
-
 def also_in(trace: Trace, source: Passage) -> str:
     """Return where the text of a source is repeated, to print after its place: `, repeated at b.txt:1-9, and 6 near copies`; ""
     if it is not."""

@@ -84,7 +84,7 @@ def sources(answer: Answer, layout: Layout, before: Sequence[Passage] = ()) -> I
             source.shows in ("closest", "near") and answer.answered and layout.sources == "cited" and layout.context is not None
         )
         head = Styled(f"{answer.heading}: " if is_closest else f"[{source.number}] " if source.number else "")
-        head.add(place(named), link=link(named) if layout.linked else "").add(source.remark)
+        head.add(place(named), link=link(named) if layout.linked else "").add(source.remark(named))
         head.add(_NEW if _is_new(source.passage, before) else "")
         yield "\n".join([layout.printed(head, _MARGIN), *(_line(source, line, layout) for line in layout.lines(source))])
 

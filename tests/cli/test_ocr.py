@@ -43,6 +43,14 @@ def test_a_source_from_a_scan_is_named_as_one(fbrag_cached: Run, files: Path, sm
     assert told["documents"][0]["ocr_pages"] == [2]
 
 
+def test_a_sentence_of_a_typed_page_is_not_named_as_a_scan(fbrag_cached: Run, files: Path, smollm2: Path) -> None:
+    needs("rapidocr")
+    ask = ("ask", files / "minutes.pdf", "Who heard the report of the treasurer?", "--fast", "--allow-unsupported")
+    done = fbrag_cached(*ask, "--sources", "all", env=MODEL)
+    assert "minutes.pdf p. 1\n" in done.stdout  # of a passage that continues on the scanned page
+    assert [source["ocr"] for source in json.loads(fbrag_cached(*ask, "--json", env=MODEL).stdout)["sources"]] == [True]
+
+
 def test_the_text_of_a_scan_is_printed_and_kept_by_page(fbrag_cached: Run, files: Path) -> None:
     needs("rapidocr")
     done = fbrag_cached("text", files / "scan.pdf", "--plain")

@@ -68,7 +68,7 @@ def test_each_part_of_a_text_can_be_drawn_with_marks_that_end_where_they_begin(t
                 rank=1,
                 number=1,
                 score="",
-                remark="",
+                also_in="",
                 sentence=sentence,
                 marks=((start, min(start + 3, end)),),
                 shows="best",
