@@ -6,16 +6,17 @@ import os
 from functools import lru_cache
 from importlib.util import find_spec
 from itertools import chain
+from math import hypot
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
-
-import numpy as np
-from numpy.typing import NDArray
 
 from fbrag_cli import installation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    import numpy as np
+    from numpy.typing import NDArray
 
 #: The scripts that the models read. Of others they would write letters that look alike, with good scores.
 SCRIPTS = ("Latin", "Han", "Hiragana", "Katakana")
@@ -63,6 +64,8 @@ def read_lines(picture: NDArray[np.uint8]) -> tuple[list[OcrLine], int]:
     picture: shape (height, width, 3), blue first. The corners are those in the picture as it is given. Only a child process calls
     it: it takes seconds, and several hundred MB.
     """
+    import numpy as np  # only a child that reads scans loads it
+
     found = {0: _lines(picture)}
     is_tall = [_height(line) > _TALL * _width(line) for line in found[0] if len(line.text) >= _ENOUGH]
     is_sideways, is_doubtful = sum(is_tall) > _MOSTLY * len(is_tall), _mean_score(found[0]) < _DOUBTFUL
@@ -78,7 +81,7 @@ def read_lines(picture: NDArray[np.uint8]) -> tuple[list[OcrLine], int]:
 
 
 def _lines(picture: NDArray[np.uint8]) -> list[OcrLine]:
-    found = _engine()(np.ascontiguousarray(picture))
+    found = _engine()(picture.copy())  # a turned one is a view, which OpenCV does not take
     if found.boxes is None or found.txts is None:
         return []
     lines = zip(found.txts, found.scores, found.boxes, strict=True)
@@ -116,11 +119,11 @@ def _engine() -> Callable[..., Any]:
 
 
 def _width(line: OcrLine) -> float:
-    return float(np.hypot(line.corners[2] - line.corners[0], line.corners[3] - line.corners[1]))
+    return hypot(line.corners[2] - line.corners[0], line.corners[3] - line.corners[1])
 
 
 def _height(line: OcrLine) -> float:
-    return float(np.hypot(line.corners[6] - line.corners[0], line.corners[7] - line.corners[1]))
+    return hypot(line.corners[6] - line.corners[0], line.corners[7] - line.corners[1])
 
 
 def _mean_score(lines: list[OcrLine]) -> float:

@@ -8,9 +8,6 @@ from functools import lru_cache, partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
 from fbrag_cli.documents.formats import PDF, find_format
 from fbrag_cli.documents.ocr import engine
 from fbrag_cli.documents.ocr.page import OcrPage
@@ -23,6 +20,8 @@ from fbrag_cli.storage.cache import Cache, entry_key
 from fbrag_cli.workers import Failure, run_jobs
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
     from PIL.Image import Image
     from pypdfium2 import PdfDocument
 
@@ -151,6 +150,8 @@ def _picture(document: Any, is_pdf: bool, number: int) -> tuple[NDArray[np.uint8
             width, height = page.get_size()
             scale = min(_DPI / 72, _SIDE / max(width, height))
             return page.render(scale=scale).to_numpy()[:, :, :3], width, height
+    import numpy as np  # only a child that reads scans loads it
+
     picture = upright(document, number)
     picture.thumbnail((_SIDE, _SIDE))
     points = PICTURE_SIDE / max(picture.size)
