@@ -33,15 +33,21 @@ class Section:
     start: int
 
 
+#: Lines that OCR has read on a page: each with x and y of its corners, in points from the upper left corner of the page.
+ScannedLines = tuple[tuple[str, tuple[float, ...]], ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Content:
     """The large part of a document. text: decoded text, line ends as "\\n". pages: pages with text, in order; empty if the format
     has none. If the notes of a page follow a sentence that ends on the next page, both have two spans. sections: sections by
-    ascending start; empty if the format has none."""
+    ascending start; empty if the format has none. scanned: the lines of the pages that OCR has read, by their numbers; empty if
+    the content comes from the cache, which has them by themselves."""
 
     text: str
     pages: tuple[PageSpan, ...] = ()
     sections: tuple[Section, ...] = ()
+    scanned: Mapping[int, ScannedLines] = field(default_factory=dict, repr=False, compare=False)
     _made: dict[object, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def once(self, make: Callable[..., T], *how: object) -> T:

@@ -6,20 +6,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from hashlib import sha256
 
-from fbrag_cli.documents.document import Document
+from fbrag_cli.documents.document import Document, ScannedLines
 from fbrag_cli.documents.source import Source, read_source
 from fbrag_cli.errors import FbragError
 from fbrag_cli.text.printable import one_line
-
-#: Lines that OCR has read on a page, as for `PageLetters.of_lines`.
-Lines = tuple[tuple[str, tuple[float, ...]], ...]
 
 
 def _on_disk(document: Document) -> None:
     """Say of each document that it is a file."""
 
 
-def _no_lines(document: Document, number: int) -> Lines:
+def _no_lines(document: Document, number: int) -> ScannedLines:
     """Say of each page that OCR has not read it."""
     return ()
 
@@ -34,7 +31,7 @@ class Originals:
     """
 
     password: str | None = field(default=None, repr=False)
-    scanned: Callable[[Document, int], Lines] = field(default=_no_lines, repr=False, compare=False)
+    scanned: Callable[[Document, int], ScannedLines] = field(default=_no_lines, repr=False, compare=False)
     uploaded: Callable[[Document], Source | None] = field(default=_on_disk, repr=False, compare=False)
 
     def open(self, document: Document) -> Source:

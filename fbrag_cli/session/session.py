@@ -12,7 +12,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, get_args
 
-from fbrag_cli.documents.originals import Lines, Originals
+from fbrag_cli.documents.originals import Originals
 from fbrag_cli.generation.cached import CachePolicy
 from fbrag_cli.generation.process import set_environment
 from fbrag_cli.generation.server.address import is_server
@@ -32,7 +32,7 @@ from fbrag_cli.text.printable import in_short, plural
 from fbrag_cli.trace import Stage, Trace
 
 if TYPE_CHECKING:
-    from fbrag_cli.documents.document import Document
+    from fbrag_cli.documents.document import Document, ScannedLines
     from fbrag_cli.generation.cached import CachedGenerator, Replies
     from fbrag_cli.generation.generator import ModelInfo
     from fbrag_cli.indexing.entry import ReadSettings
@@ -170,14 +170,16 @@ class Session:
         originals = Originals(password, self.scanned_lines)
         return replace(collection, warnings=warnings, seconds=watch.seconds, originals=originals)
 
-    def scanned_lines(self, document: Document, number: int) -> Lines:
-        """Return the lines that OCR has read on a page, with their corners, if the cache has them."""
+    def scanned_lines(self, document: Document, number: int) -> ScannedLines:
+        """Return the lines that OCR has read on a page, with their corners, if they are in memory or in the cache."""
         if number not in document.ocr_pages:
             return ()
+        if lines := document.content().scanned.get(number):
+            return lines
         from fbrag_cli.documents.ocr.scans import read_page
 
         page = read_page(document.sha256, number, self.cache)
-        return tuple((line.text, line.corners) for line in page.lines) if page else ()
+        return page.scanned_lines if page else ()
 
     def collect_bytes(
         self,

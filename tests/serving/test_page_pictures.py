@@ -161,6 +161,10 @@ def test_a_scan_is_boxed_by_what_ocr_has_read(model: Path, tmp_path: Path, name:
         assert shown["name"] == f"Page 1 of {name}"
         assert shown["html"].partition('<g class="boxes">')[2].count("<rect ") == 2
         (cited, *_) = server.ask("Who sealed the box of the chronometer?", preset="fast")["sources"]
+        data = (tmp_path / name).read_bytes()
+        assert server.send("POST", f"/v1/documents?name=sent-{name}", data).status == 201  # an upload is in no cache
+        sent = picture(server, answered(server, f"sent-{name}"))[1]
+        assert sent["html"].partition('<g class="boxes">')[2].count("<rect ") == 2
     scale = (792 if name.endswith("pdf") else 842) / 792
     tops, bottoms = zip(*((box["top"] / scale, box["bottom"] / scale) for box in cited["sentence"]["boxes"]), strict=True)
     assert tops == pytest.approx([72 - 9, 72 + 14 - 9], abs=5)

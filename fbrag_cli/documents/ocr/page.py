@@ -10,6 +10,7 @@ from math import atan2, cos, sin
 from statistics import median
 from typing import Any
 
+from fbrag_cli.documents.document import ScannedLines
 from fbrag_cli.documents.ocr.engine import OcrLine
 from fbrag_cli.documents.pdf.page_layout import in_order
 from fbrag_cli.documents.pdf.page_text import Cell, Line, PageLines
@@ -66,6 +67,10 @@ class OcrPage:
         """Whether many words may be wrong or missing."""
         n = sum(len(line.text) for line in self.lines)
         return sum(line.score * len(line.text) for line in self.lines) < _POOR_SCORE * n or self.n_dropped > len(self.lines)
+
+    @property
+    def scanned_lines(self) -> ScannedLines:
+        return tuple((line.text, line.corners) for line in self.lines)
 
     def page_lines(self) -> PageLines:
         """Return the lines in reading order, in the form that those of a PDF have."""

@@ -15,8 +15,8 @@ from io import BytesIO
 from math import sqrt
 from typing import TYPE_CHECKING, overload
 
+from fbrag_cli.documents.document import ScannedLines
 from fbrag_cli.documents.formats import PDF, find_format
-from fbrag_cli.documents.originals import Lines
 from fbrag_cli.documents.pdf.boxes import Box, PageLetters, find_boxes
 from fbrag_cli.documents.pdf.pages import PageReader, damaged, reason
 from fbrag_cli.documents.source import Source
@@ -57,7 +57,7 @@ class Wanted:
     width: int = 0
     sentence: str = ""
     before: str = ""
-    lines: Lines = ()
+    lines: ScannedLines = ()
 
 
 @dataclass(frozen=True, slots=True)

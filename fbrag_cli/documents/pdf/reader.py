@@ -146,7 +146,7 @@ def joined(
     skipped = tuple(page.number for page in pages if not page.lines.lines)
     garbled = sorted({span.number for span in spans if is_garbled(text[span.start : span.end])})
     return Extracted(
-        Content(text, spans),
+        Content(text, spans, scanned={page.number: page.ocr.scanned_lines for page in pages if page.ocr}),
         media_type,
         skipped_pages=skipped,
         ocr_pages=tuple(page.number for page in pages if page.ocr),
