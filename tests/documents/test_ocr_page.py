@@ -15,7 +15,7 @@ Placed = tuple[str, float, float, float]  # text, left, top, width
 
 
 def page(*lines: Placed, score: float = 0.99, turn: int = 0, degrees: float = 0.0) -> OcrPage:
-    """Lines of 16 points on a page that was scanned turned by quarters, clockwise, and by some degrees."""
+    """Lines of 13 points, whose boxes have 16, on a page that was scanned turned by quarters, clockwise, and by some degrees."""
     return OcrPage.of([OcrLine(text, score, corners(*at, turn, degrees)) for text, *at in lines], *size(turn), -turn % 4)
 
 
@@ -43,6 +43,14 @@ IN_ORDER = tuple(f"Line {i} of the {side} column, which ends" for side in ("left
 @pytest.mark.parametrize("degrees", [0.0, 1.5, -1.5])
 def test_columns_are_read_one_after_the_other(turn: int, degrees: float) -> None:
     assert page(*sorted(PROSE, key=lambda line: line[2]), turn=turn, degrees=degrees).page_lines().lines == IN_ORDER
+
+
+@pytest.mark.parametrize("n", [5, 10])
+def test_columns_of_short_lines_that_are_far_apart_are_columns(n: int) -> None:
+    texts = ["never see a fault in anybody, she", "says to her sister, who is older"]
+    lines = [(f"{i} {text}", 50.0 + 240 * at, 60.0 + 28 * i, 220.0) for i in range(n) for at, text in enumerate(texts)]
+    in_order = [f"{i} {text}" for text in texts for i in range(n)]
+    assert list(page(*lines).page_lines().lines) == in_order
 
 
 @pytest.mark.parametrize("degrees", [0.0, 1.0])
