@@ -18,6 +18,7 @@ import argparse
 import gzip
 import io
 import json
+import os
 import subprocess
 import textwrap
 from collections import Counter
@@ -127,6 +128,7 @@ def scanned(image: Any, state: str) -> Any:
 
 
 def by_rapidocr() -> Callable[[Any, str, int], str]:
+    os.environ |= dict.fromkeys(("ORT_DISABLE_TELEMETRY", "ORT_TELEMETRY_DISABLED"), "1")
     from rapidocr import RapidOCR
 
     engine = RapidOCR(

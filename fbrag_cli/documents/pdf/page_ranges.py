@@ -42,8 +42,9 @@ def numbers_within(ranges: Sequence[PageRange] | None, n_pages: int, source: Sou
         if first < 1 or last > n_pages:
             missing = (0, 0) if first < 1 else (max(first, n_pages + 1), last)
             within = (max(first, 1), min(last, n_pages))
-            message = f"--pages: {source.name} has no {_said(*missing)}; its pages are 1-{n_pages}"
-            left = f"{within[0]}-{within[1]}" if within[0] <= within[1] else f"1-{n_pages}"
+            own = f"its pages are 1-{n_pages}" if n_pages > 1 else "its only page is 1"
+            message = f"--pages: {source.name} has no {_said(*missing)}; {own}"
+            left = format_ranges(range(within[0], within[1] + 1) if within[0] <= within[1] else range(1, n_pages + 1))
             raise FbragError("usage", message, f"--pages {left}", document=source.path)
     return sorted({number for first, last in ranges for number in range(first, last + 1)})
 

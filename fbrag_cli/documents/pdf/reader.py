@@ -235,9 +235,10 @@ def _warnings(source: Source, document: Opened, garbled: Sequence[int], pages: S
         yield f"{source.name}: damaged, {_pages(list(broken))} could not be read ({', '.join(sorted({*broken.values()}))})"
     if by_ocr := [page.number for page in pages if page.ocr]:
         poor = [page.number for page in pages if page.ocr and page.ocr.is_poor]
-        n = f"{plural(len(by_ocr), 'page')} {'were' if len(by_ocr) > 1 else 'was'}"
+        were = "were" if len(by_ocr) > 1 else "was"
+        named = f": {plural(len(by_ocr), 'page')} {were} read by OCR ({format_ranges(by_ocr)})"
         poorly = f", {len(poor)} of them poorly ({format_ranges(poor)})" if len(by_ocr) > 1 else ", poorly"
-        yield f"{source.name}: {n} read by OCR ({format_ranges(by_ocr)}){poorly if poor else ''}"
+        yield f"{source.name}{named if document.n_pages > 1 else ' was read by OCR'}{poorly if poor else ''}"
     if not unread:
         return
     if scans := [page.number for page in pages if page.is_scan and (page.is_stamped or not page.lines.lines)]:
