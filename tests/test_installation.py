@@ -21,7 +21,7 @@ def test_from_a_clone_the_command_names_the_clone_and_an_extra_that_it_has() -> 
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
     sources = "\n".join(path.read_text("utf-8") for path in (ROOT / "fbrag_cli").rglob("*.py"))
     named = set(re.findall(r"\b(?:extra|load)\((?:[^()]*, )?\"(\w+)\"\)", sources))
-    assert named == {"dense", "eval", "mcp", "plots", "ray", "serve", "train"} <= set(extras)
+    assert named == {"dense", "eval", "mcp", "ocr", "plots", "ray", "serve", "train"} <= set(extras)
     for name in named:
         assert extra(name) == f"{PIP} -e '{ROOT}[{name}]'"
 

@@ -191,14 +191,16 @@ def test_presets_and_more_change_what_is_read(served: Callable[..., None], tiny:
 
 
 def test_a_job_that_waits_for_another_says_so(served: Callable[..., None]) -> None:
-    free = threading.Event()
+    begun, free = threading.Event(), threading.Event()
 
     def waiting(handler: Handler, body: dict[str, Any]) -> None:
+        begun.set()
         free.wait(PATIENCE)
         stream("The Ironhythe works.")(handler, body)
 
     async def test(client: Client) -> None:
         await client.call_tool("ask_document", asked(wait_s=0))
+        await anyio.to_thread.run_sync(begun.wait, PATIENCE)  # the second could come first
         stage, second = "", ""
         while stage != "waiting":  # once it has read its documents
             record = (await client.call_tool("ask_document", asked(question="Who made the lamp?", wait_s=0.1))).structured_content
@@ -448,9 +450,10 @@ def test_a_cancelled_call_stops_its_model(served: Callable[..., None]) -> None:
 
 
 def test_a_job_that_another_call_waits_for_goes_on(served: Callable[..., None]) -> None:
-    free = threading.Event()
+    begun, free = threading.Event(), threading.Event()
 
     def waiting(handler: Handler, body: dict[str, Any]) -> None:
+        begun.set()
         free.wait(PATIENCE)
         stream("The Ironhythe works.")(handler, body)
 
