@@ -120,7 +120,9 @@ def opened(
         "Network.emulateNetworkConditions": {"offline": False, "latency": 0, "downloadThroughput": -1, "uploadThroughput": -1},
     }.items():
         chromium.execute_cdp_cmd(command, parameters)
-    chromium.get(f"{address.partition('?')[0]}?token={TOKEN}")
+    page = address.partition("?")[0]
+    chromium.get(f"{page}?token={TOKEN}")
+    chromium.get(f"{page}nothing")  # the page that was open before would keep its turns again
     chromium.execute_script("sessionStorage.clear()")
     for kind in ("browser", "performance"):
         chromium.get_log(kind)
