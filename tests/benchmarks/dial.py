@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,7 +23,7 @@ from typing import Any
 
 import numpy as np
 from looking_forward import interval
-from sample_languages import read
+from sample_languages import by_way, read
 
 from fbrag_cli import CacheSettings, ModelSettings, Query, Session
 from fbrag_cli.documents.document import Content, Document, Extracted
@@ -106,10 +105,7 @@ def ask(options: argparse.Namespace) -> None:
 
 
 def compare(options: argparse.Namespace) -> None:
-    found: dict[str, dict[tuple[str, str], dict[str, Any]]] = defaultdict(dict)
-    for path in options.rows:
-        for row in read(path):
-            found[row["way"]][row["set"], row["id"]] = row
+    found = by_way(row for path in options.rows for row in read(path))
     base = found[options.base]
     for way, rows in found.items():
         both = [key for key in rows if key in base]

@@ -17,7 +17,6 @@ from __future__ import annotations
 import argparse
 import json
 import random
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,7 +24,7 @@ from typing import Any
 
 import numpy as np
 from looking_forward import from_samples, interval, retrieved
-from sample_languages import loaded, read
+from sample_languages import by_way, loaded, read
 
 from fbrag_cli.evaluation.datasets import Example, load_examples
 from fbrag_cli.evaluation.metrics import answer_in, evidence_recall, main_metric, score
@@ -173,10 +172,7 @@ def ask(options: argparse.Namespace) -> None:
 
 
 def compare(options: argparse.Namespace) -> None:
-    found: dict[str, dict[tuple[str, str], dict[str, Any]]] = defaultdict(dict)
-    for path in options.rows:
-        for row in read(path):
-            found[row["way"]][row["set"], row["id"]] = row
+    found = by_way(row for path in options.rows for row in read(path))
     base = found["default"]
     for way, rows in found.items():
         both = [key for key in rows if key in base]

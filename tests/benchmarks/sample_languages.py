@@ -79,6 +79,14 @@ def by_system(rows: Iterable[dict[str, Any]]) -> dict[str, dict[str, dict[str, A
     return found
 
 
+def by_way(rows: Iterable[dict[str, Any]]) -> dict[str, dict[tuple[str, str], dict[str, Any]]]:
+    """Return rows by their way to answer, and by the set and the id of their question."""
+    found: dict[str, dict[tuple[str, str], dict[str, Any]]] = {}
+    for row in rows:
+        found.setdefault(row["way"], {})[row["set"], row["id"]] = row
+    return found
+
+
 def embedder(path: Path, threads: int) -> LlamaEmbedder:
     return LlamaEmbedder(path, Loading(placement=ON_THE_CPU, threads=threads))
 

@@ -27,7 +27,7 @@ import numpy as np
 from looking_forward import DRAWN, MODEL, ROWS, Key, collected, from_samples, interval, retrieved, samples_of
 from looking_forward import questions as kept
 from question_recall import BENCH
-from sample_languages import loaded, read
+from sample_languages import by_way, loaded, read
 
 from fbrag_cli.evaluation.datasets import Example, load_examples
 from fbrag_cli.evaluation.metrics import answer_in, evidence_recall, main_metric, score
@@ -146,12 +146,9 @@ def drawn_samples(paths: Sequence[Path]) -> dict[Key, list[str]]:
 def compare(rows: Sequence[dict[str, Any]], options: argparse.Namespace) -> None:
     """Print for each way the main metric (F1; Rouge-L for QMSum), what its context held, and the difference to --from."""
     examples = asked(options)
-    by_way: dict[str, dict[Key, dict[str, Any]]] = {}
-    for row in rows:
-        if (row["set"], row["id"]) in examples:
-            by_way.setdefault(row["way"], {})[row["set"], row["id"]] = row
-    base = by_way[options.base]
-    for way, found in by_way.items():
+    ways = by_way(row for row in rows if (row["set"], row["id"]) in examples)
+    base = ways[options.base]
+    for way, found in ways.items():
         keys = [key for key in found if key in base]
         mine, other = (np.array([_main(examples[key], each[key]) for key in keys]) for each in (found, base))
         held = [_held(examples[key], found[key]) for key in keys]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from fbrag_cli import installation
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -25,7 +25,7 @@ _FIND_SIDE = 1280  # pixels of a page's longer side, in which lines are looked f
 _TALL = 1.5  # height of a line in widths from which on it seems to be sideways
 _MOSTLY = 0.5  # share of such lines on a page that is sideways
 _DOUBTFUL = 0.75  # mean score of a page that may be upside down
-_ENOUGH = 3  # characters of a line that tells how a page lies
+_ENOUGH = 3  # characters of a line whose shape shows whether its page is sideways
 _AS_GOOD = 0.9  # share of the weight of its lines as they lie, which those of the turned page must have
 
 
@@ -68,7 +68,7 @@ def read_lines(picture: NDArray[np.uint8]) -> tuple[list[OcrLine], int]:
 
     found = {0: _lines(picture)}
     is_tall = [_height(line) > _TALL * _width(line) for line in found[0] if len(line.text) >= _ENOUGH]
-    is_sideways, is_doubtful = sum(is_tall) > _MOSTLY * len(is_tall), _mean_score(found[0]) < _DOUBTFUL
+    is_sideways, is_doubtful = sum(is_tall) > _MOSTLY * len(is_tall), mean_score(found[0]) < _DOUBTFUL
     if is_sideways or (found[0] and is_doubtful):
         # The engine turns a tall line anticlockwise to read it. If that fails, the page lies on its other side.
         turn = 2 if not is_sideways else 1 if is_doubtful else 3
@@ -76,8 +76,8 @@ def read_lines(picture: NDArray[np.uint8]) -> tuple[list[OcrLine], int]:
     weights = {turn: sum(line.score * len(line.text) for line in lines) for turn, lines in found.items()}
     weights[0] *= _AS_GOOD if is_sideways else 1
     turn = max(weights, key=lambda turn: weights[turn])
-    height, width = picture.shape[:2]
-    return [line._replace(corners=_turned_back(line.corners, turn, width, height)) for line in found[turn]], turn
+    sides = picture.shape[1::-1] if turn % 2 == 0 else picture.shape[:2]  # width and height of the turned picture
+    return [line._replace(corners=turned(line.corners, -turn % 4, *sides)) for line in found[turn]], turn
 
 
 def _lines(picture: NDArray[np.uint8]) -> list[OcrLine]:
@@ -126,15 +126,12 @@ def _height(line: OcrLine) -> float:
     return hypot(line.corners[6] - line.corners[0], line.corners[7] - line.corners[1])
 
 
-def _mean_score(lines: list[OcrLine]) -> float:
+def mean_score(lines: Sequence[OcrLine]) -> float:
+    """Return the mean score of the characters of lines; 0 without any."""
     return sum(line.score * len(line.text) for line in lines) / max(1, sum(len(line.text) for line in lines))
 
 
-def _turned_back(corners: tuple[float, ...], turn: int, width: float, height: float) -> tuple[float, ...]:
-    """Return the places in a picture of points in the same picture turned clockwise. width, height: of the unturned picture."""
+def turned(corners: Sequence[float], turn: int, width: float, height: float) -> tuple[float, ...]:
+    """Return the places in a picture turned clockwise by quarters of places in it. width, height: of the unturned picture."""
     points = zip(corners[::2], corners[1::2], strict=True)
-    return tuple(chain.from_iterable(_back(x, y, turn, width, height) for x, y in points))
-
-
-def _back(x: float, y: float, turn: int, width: float, height: float) -> Iterator[float]:
-    yield from ((x, y), (y, height - x), (width - x, height - y), (width - y, x))[turn]
+    return tuple(at for x, y in points for at in ((x, y), (height - y, x), (width - x, height - y), (y, width - x))[turn])

@@ -11,7 +11,7 @@ from statistics import median
 from typing import Any
 
 from fbrag_cli.documents.document import ScannedLines
-from fbrag_cli.documents.ocr.engine import OcrLine
+from fbrag_cli.documents.ocr.engine import OcrLine, mean_score, turned
 from fbrag_cli.documents.pdf.page_layout import in_order
 from fbrag_cli.documents.pdf.page_text import Cell, Line, PageLines
 
@@ -65,8 +65,7 @@ class OcrPage:
     @property
     def is_poor(self) -> bool:
         """Whether many words may be wrong or missing."""
-        n = sum(len(line.text) for line in self.lines)
-        return sum(line.score * len(line.text) for line in self.lines) < _POOR_SCORE * n or self.n_dropped > len(self.lines)
+        return mean_score(self.lines) < _POOR_SCORE or self.n_dropped > len(self.lines)
 
     @property
     def scanned_lines(self) -> ScannedLines:
@@ -81,17 +80,11 @@ class OcrPage:
     def _upright(self) -> Iterator[OcrLine]:
         """Yield the lines with their corners on the page as it is read: turned, straight, and y measured from its lower edge."""
         width, height = (self.width, self.height) if self.turn % 2 == 0 else (self.height, self.width)
-        turned = [line._replace(corners=_turned(line.corners, self.turn, self.width, self.height)) for line in self.lines]
-        slope = _slope([line.corners for line in turned])
-        for line in turned:
+        lines = [line._replace(corners=turned(line.corners, self.turn, self.width, self.height)) for line in self.lines]
+        slope = _slope([line.corners for line in lines])
+        for line in lines:
             points = zip(line.corners[::2], line.corners[1::2], strict=True)
             yield line._replace(corners=tuple(at for x, y in points for at in _straight(x, y, slope, width, height)))
-
-
-def _turned(corners: Sequence[float], turn: int, width: float, height: float) -> tuple[float, ...]:
-    """Return places on a page as places on the page turned clockwise. width, height: of the unturned page."""
-    points = zip(corners[::2], corners[1::2], strict=True)
-    return tuple(at for x, y in points for at in ((x, y), (height - y, x), (width - x, height - y), (y, width - x))[turn])
 
 
 def _straight(x: float, y: float, slope: float, width: float, height: float) -> tuple[float, float]:

@@ -12,6 +12,7 @@ from fbrag_cli.documents.formats import PDF, find_format
 from fbrag_cli.documents.ocr import engine
 from fbrag_cli.documents.ocr.page import OcrPage
 from fbrag_cli.documents.ocr.pictures import PICTURE_SIDE, open_picture, upright
+from fbrag_cli.documents.pdf.pages import PageReader
 from fbrag_cli.documents.source import Source, read_source
 from fbrag_cli.errors import FbragError
 from fbrag_cli.limits import allowed_cores, free_memory, memory_of_a_child
@@ -133,14 +134,9 @@ def _read(files: Sequence[str | Source], password: str | None, job: tuple[int, i
 def _opened(file: str | Source, password: str | None) -> tuple[PdfDocument | Image, bool]:
     """Return an opened file, and whether it is a PDF."""
     source = read_source(file) if isinstance(file, str) else file
-    if find_format(source)[0] is not PDF:
-        return open_picture(source), False
-    from pypdfium2 import PdfDocument, PdfiumError
-
-    try:
-        return PdfDocument(source.data, password=""), True
-    except PdfiumError:
-        return PdfDocument(source.data, password=password), True
+    if find_format(source)[0] is PDF:
+        return PageReader(source, None, password).document, True
+    return open_picture(source), False
 
 
 def _picture(document: Any, is_pdf: bool, number: int) -> tuple[NDArray[np.uint8], float, float]:

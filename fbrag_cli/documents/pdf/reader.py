@@ -144,7 +144,8 @@ def joined(
     written = [page for page in pages if page.lines.lines]
     text, spans = _joined_text(written, _apart(pages))
     skipped = tuple(page.number for page in pages if not page.lines.lines)
-    garbled = sorted({span.number for span in spans if is_garbled(text[span.start : span.end])})
+    # Where OCR reads scans, it has read garbled pages too.
+    garbled = sorted({span.number for span in spans if is_garbled(text[span.start : span.end])}) if unread else []
     return Extracted(
         Content(text, spans, scanned={page.number: page.ocr.scanned_lines for page in pages if page.ocr}),
         media_type,
