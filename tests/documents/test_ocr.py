@@ -218,15 +218,17 @@ def test_letters_that_the_engine_does_not_know_are_not_guessed(read: Read) -> No
 
 def test_what_a_limit_cuts_is_said_and_not_cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path, cache = tmp_path / "a.pdf", Cache(tmp_path / "cache")
-    path.write_bytes(pdf_of_sheets(Sheet(lines(*TYPED)), scan_of(lines(*SCANNED))))
+    scan = scan_of(lines(*SCANNED))
+    path.write_bytes(pdf_of_sheets(Sheet(lines(*TYPED)), scan, Sheet(lines(STAMP, y=20, size=9), scan.picture)))
     monkeypatch.setattr(scans_module, "_PAGE_SECONDS", 0.05)  # less than it takes to load the engine
     (cut,) = collect_one(str(path), ReadSettings(), cache, None, Listener()).corpus.documents
-    assert (list(page_texts(cut)), cut.cut) == ([1], True)
-    assert cut.warnings == (f"{path}: page 2 was not read: it took more than 0.05 s of CPU time",)
+    assert (list(page_texts(cut)), page_texts(cut)[3], cut.cut) == ([1, 3], STAMP, True)
+    why = "it took more than 0.05 s of CPU time"
+    assert cut.warnings == (f"{path}: page 2 was not read: {why}", f"{path}: page 3 was read without OCR: {why}")
     assert cache.size() == {}
     monkeypatch.undo()
     (whole,) = collect_one(str(path), ReadSettings(), cache, None, Listener()).corpus.documents
-    assert page_texts(whole)[2] == "\n".join(SCANNED)
+    assert (page_texts(whole)[2], page_texts(whole)[3]) == ("\n".join(SCANNED), "\n".join((*SCANNED, STAMP)))
 
 
 def test_what_was_read_before_a_stop_is_not_read_again(tmp_path: Path) -> None:

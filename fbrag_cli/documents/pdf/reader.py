@@ -129,7 +129,7 @@ def with_scans(source: Source, pages: Sequence[ReadPage], ocr: Ocr) -> list[Read
 def _with_scan(page: ReadPage, read: OcrPage | Failure | None, is_better: bool) -> ReadPage:
     """Return a page with what OCR has read on it. is_better: whether that is better than the page's text, even if it is less."""
     if isinstance(read, Failure):
-        return page if page.lines.lines else replace(page, failure=read.reason, cut=True)
+        return replace(page, failure=read.reason, cut=True)
     n_letters = sum(map(str.isalnum, "".join(page.lines.lines)))
     if read is None or not read.n_letters or (read.n_letters <= n_letters and not is_better):
         return replace(page, is_scan=False) if read is not None else page  # nothing more is on it
@@ -229,9 +229,10 @@ def _apart(pages: Sequence[ReadPage]) -> set[int]:
 def _warnings(source: Source, document: Opened, garbled: Sequence[int], pages: Sequence[ReadPage], unread: str) -> Iterator[str]:
     if document.portfolio:
         yield f"{source.name} is a portfolio: its documents lie inside it, and only its cover is read; save them in a PDF viewer"
-    for why in dict.fromkeys(page.failure for page in pages if page.cut):
-        cut = [page.number for page in pages if page.failure == why]
-        yield f"{source.name}: {_pages(cut)} {'were' if len(cut) > 1 else 'was'} not read: {why}"
+    for why, has_text in dict.fromkeys((page.failure, bool(page.lines.lines)) for page in pages if page.cut):
+        cut = [page.number for page in pages if page.failure == why and bool(page.lines.lines) == has_text]
+        how = "read without OCR" if has_text else "not read"
+        yield f"{source.name}: {_pages(cut)} {'were' if len(cut) > 1 else 'was'} {how}: {why}"
     if broken := {page.number: page.failure.partition(":")[0] for page in pages if page.failure and not page.cut}:
         yield f"{source.name}: damaged, {_pages(list(broken))} could not be read ({', '.join(sorted({*broken.values()}))})"
     if by_ocr := [page.number for page in pages if page.ocr]:
