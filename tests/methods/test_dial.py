@@ -1,7 +1,8 @@
 """How much Stage III reads: all combinations of the settings, presets, models and devices, against the rule in plain words.
 
-The rule: N chunks are read; without a number 5, on a GPU 10. Windows fill N chunks' words, those of the retrieved chunks included
-where these come first; without a number, of up to 50 chunks, 400 words beside the retrieved ones. Up to N chunks are read whole.
+The rule: N chunks are read; without a number 5, on a GPU 10. Those of a document of more than 50 chunks are in document order.
+Windows fill the words of N chunks, those of the retrieved chunks included where these come first; without a number, of up to 50
+chunks, 400 words beside the retrieved ones. Up to N chunks are read whole.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ class Case:
             select = 10
         n = select or 5
         no_samples = self.samples == 0 or self.preset == "fast"
-        first = recall < n and not (self.two_models and not no_samples)
+        first = recall < n and n_chunks <= 50 and not (self.two_models and not no_samples)
         if self.order in ("read-first", "document"):
             first = self.order == "read-first"
         if n_chunks <= n:

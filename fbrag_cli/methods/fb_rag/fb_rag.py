@@ -3,9 +3,8 @@
 I    recall: the chunks that BM25 ranks highest for the question, a generous set.
 II   look forward: a small model samples K rationales and answers from them; every chunk of the whole document is scored by how
      well it supports the question (backward) and any of the samples (forward); the best are selected.
-III  answer: a large model reads the selected chunks, in document order. Beyond the paper: a model that does both stages begins
-     with the chunks that it has read in Stage II, which costs no time; of a short document it then reads windows, not whole
-     chunks.
+III  answer: a large model reads the selected chunks, in document order. Beyond the paper, of a short document: a model that does
+     both stages begins with the chunks that it has read in Stage II, which costs no time, and goes on with windows.
 
 Without samples (K = 0) there is no Stage II, and S is S_B.
 """
@@ -50,7 +49,8 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float32]
 
-#: Chunks of a document in which windows answer better than whole chunks (tests/benchmarks/README.md, "What Stage III reads").
+#: Chunks of a short document: the retrieved ones first, then windows, answer better than whole chunks in document order; of a
+#: longer document they answer worse (tests/benchmarks/README.md, "What Stage III reads" and "Long documents").
 FEW = 50
 
 _WINDOWS = 400  # words of windows behind the retrieved chunks, if no number of chunks is given
@@ -100,7 +100,7 @@ class FBRag(ChunkMethod):
     order: Literal["auto", "read-first", "document"] = knob(
         "auto",
         "what the large model reads first: read-first is the retrieved chunks, document is document order, as in the paper; "
-        "auto is read-first if one model has both roles and recall is less than select",
+        f"auto is read-first if one model has both roles, recall is less than select and the document has up to {FEW} chunks",
     )
     granularity: Literal["auto", "chunk", "window"] = knob(
         "auto",
@@ -118,18 +118,17 @@ class FBRag(ChunkMethod):
     def needs_small(self) -> bool:
         return self.samples > 0
 
-    @property
-    def reads_first(self) -> bool:
-        """Whether Stage III's prompt begins with the retrieved chunks, so that one model does not read them again."""
+    def _reads_first(self, n_chunks: int) -> bool:
+        """Return whether Stage III's prompt begins with the retrieved chunks, so that one model does not read them again."""
         if self.order == "auto":
-            return self.recall < (self.select or UNLESS_GIVEN)
+            return self.recall < (self.select or UNLESS_GIVEN) and n_chunks <= FEW
         return self.order == "read-first"
 
     def for_two_models(self) -> Method:
         return replace(self, order="document") if self.order == "auto" and self.needs_small else self
 
     def steps(self, n_chunks: int, chunk_words: int) -> list[str]:
-        steps = [f"{min(self.recall, n_chunks)} to retrieve"] if self.needs_small or self.reads_first else []
+        steps = [f"{min(self.recall, n_chunks)} to retrieve"] if self.needs_small or self._reads_first(n_chunks) else []
         steps += [plural(self.samples, "forward sample")] if self.needs_small else []
         if not self._reads_windows(n_chunks):
             return [*steps, *ChunkMethod.steps(self, n_chunks, chunk_words)]
@@ -138,20 +137,22 @@ class FBRag(ChunkMethod):
     def n_context_chunks(self, n_chunks: int, chunk_words: int) -> int:
         if not self._reads_windows(n_chunks):
             return ChunkMethod.n_context_chunks(self, n_chunks, chunk_words)
-        first = self.recall if self.reads_first else 0
+        first = self.recall if self._reads_first(n_chunks) else 0
         return min(first + -(-self._words_of_windows(n_chunks, chunk_words)[-1] // chunk_words), n_chunks)
 
     def _reads_windows(self, n_chunks: int) -> bool:
         """Return whether windows are read of a document of this many chunks."""
         if n_chunks <= (self.select or UNLESS_GIVEN):
             return False
-        return self.reads_first and n_chunks <= FEW if self.granularity == "auto" else self.granularity == "window"
+        if self.granularity == "auto":
+            return self._reads_first(n_chunks) and n_chunks <= FEW
+        return self.granularity == "window"
 
     def _words_of_windows(self, n_chunks: int, chunk_words: int) -> list[int]:
         """Return how many words of windows are read at first, and after each doubling of all that is read."""
         retrieved = self.recall * chunk_words
         words = retrieved + _WINDOWS if self.select is None and n_chunks <= FEW else (self.select or UNLESS_GIVEN) * chunk_words
-        return [(words << doubled) - (retrieved if self.reads_first else 0) for doubled in range(self.doubled + 1)]
+        return [(words << doubled) - (retrieved if self._reads_first(n_chunks) else 0) for doubled in range(self.doubled + 1)]
 
     def retrieve(self, query: Query, tools: Tools) -> Trace:
         # Stage I: the chunks that the question itself points to.
@@ -200,13 +201,13 @@ class FBRag(ChunkMethod):
     ) -> Selection:
         """Select what Stage III reads. recalled, named: the chunks that were retrieved, and those of a place that the question
         names, which come on top."""
-        first = {**recalled, **named} if self.reads_first else named
         n_chunks = len(tools.corpus.chunks)
+        first = {**recalled, **named} if self._reads_first(n_chunks) else named
         if self._reads_windows(n_chunks):
             return self._with_windows(question, first, samples, scores, tools)
         sizes = [(self.select or UNLESS_GIVEN) << doubled for doubled in range(self.doubled + 1)]
         best = matching(tools.corpus, scores, sizes[-1], question)
-        if self.reads_first:
+        if self._reads_first(n_chunks):
             return continued(tools.corpus, first, best, [size + len(named) for size in sizes])
         best |= dict.fromkeys(unread(named, best), ())
         return Selection(best, whole_chunks(tools.corpus, sorted(best)))
@@ -226,7 +227,8 @@ class FBRag(ChunkMethod):
             found = tools.retriever.excerpt_scores([question, *(sample.scored_text for sample in samples)], windows)
             return score(found[0], found[1:], self).combined
 
-        words = self._words_of_windows(len(tools.corpus.chunks), tools.corpus.chunk_words)
+        n_chunks = len(tools.corpus.chunks)
+        words = self._words_of_windows(n_chunks, tools.corpus.chunk_words)
         around = [max(_AROUND, _TIMES * n // tools.corpus.chunk_words) for n in words]
         best = matching(tools.corpus, scores, around[-1] + len(first), question)
         chunks = [tools.corpus.chunks[position] for position in unread(best, first)]
@@ -234,7 +236,7 @@ class FBRag(ChunkMethod):
         for n_words, n_before, n_around in zip(words, [0, *words], around, strict=False):
             new = best_windows(chunks[:n_around], score_windows, n_words - max(0, n_before), _WINDOW, taken)
             context, taken = context + in_reading_order(new), taken + new
-        if not self.reads_first:
+        if not self._reads_first(n_chunks):
             context = tuple(
                 sorted((*context[: len(first)], *in_reading_order(taken)), key=lambda each: (each.position, each.start))
             )
