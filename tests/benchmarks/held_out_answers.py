@@ -1,21 +1,29 @@
-"""What the dial is worth: fast, default, thorough and order-preserving RAG on the 60 questions of held_out.json, by turns.
+"""Answers to the questions of held_out.json, which chose nothing: by default, fast, thorough, and order-preserving RAG, by turns.
 
-    python tests/benchmarks/dial.py ask OUT.jsonl [--questions 0:60] [--ways fast default ...]
-    python tests/benchmarks/dial.py compare ROWS.jsonl.gz [--from default]
+    python tests/benchmarks/held_out_answers.py ask evidence OUT.jsonl [--part 0/2] [--ways fast default ...]
+    python tests/benchmarks/held_out_answers.py ask elsewhere|dial OUT.jsonl
+    python tests/benchmarks/held_out_answers.py compare ROWS.jsonl.gz ... [--from default]
+
+evidence: 240 questions, on which the default is reported. elsewhere: 60 of them, whose set has several documents, each asked of
+another document of its set, so no answer is right. dial: 60 others, for what --fast and --thorough are worth.
 
 Each way asks with a session of its own and an empty cache, one thread, no GPU, so that nothing is kept between two of them; the
-ways of one question follow each other, another one first each time. A row has the F1, whether the answer is in what was read,
-the tokens read, and the seconds of CPU time, loading included, which other programs on the machine disturb little. `compare`
-prints the mean of each, and its paired difference to --from with the 95 % bootstrap interval; for the seconds the median of the
-ratios. A run that is started again goes on after its last row.
+ways of one question follow each other, another one first each time. A row has what the product makes of a question: F1 of the
+answer as the model wrote it, whether it is withheld or marked and why, what was read, and the seconds of CPU time, loading
+included, which other programs on the machine disturb little. `compare` prints the mean of each, and its paired difference to
+--from with the 95 % bootstrap interval, also by set and by length; for seconds and tokens the median of the ratios. --part I/N:
+each Nth question from I, so that N processes share a list. A run that is started again goes on after its last row.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator
+import subprocess
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from statistics import median
 from time import process_time
@@ -28,11 +36,12 @@ from sample_languages import by_way, read
 from fbrag_cli import CacheSettings, ModelSettings, Query, Session
 from fbrag_cli.documents.document import Content, Document, Extracted
 from fbrag_cli.evaluation.datasets import Example, load_examples
-from fbrag_cli.evaluation.metrics import answer_in, main_metric, score
+from fbrag_cli.evaluation.metrics import answer_in, evidence_recall, main_metric, score
 from fbrag_cli.indexing.collect import collect_text
 from fbrag_cli.methods.fb_rag import fb_rag
 from fbrag_cli.methods.registry import choose_method
 from fbrag_cli.query import Collection, ModelNames
+from fbrag_cli.render.answer import answer_of
 from fbrag_cli.text.languages import detect
 
 HERE = Path(__file__).resolve().parent
@@ -46,14 +55,25 @@ WAYS: dict[str, dict[str, Any]] = {
     "thorough": {"thorough": True},
     "order-preserving": {"method": "order-preserving"},
 }
-FIGURES = ("f1", "answer_in_context", "tokens", "seconds")
+LISTS = {"evidence": ["default", "fast", "order-preserving"], "elsewhere": ["default", "fast"], "dial": list(WAYS)}
+FIGURES = ("f1", "answer_in_context", "evidence", "words", "tokens", "seconds")
 
 
-def questions() -> list[Example]:
-    drawn = json.loads((HERE / "held_out.json").read_text("utf-8"))["dial"]
+def questions(name: str) -> list[Example]:
+    if name == "elsewhere":
+        return [*_elsewhere(questions("evidence"))][:60]
+    drawn = json.loads((HERE / "held_out.json").read_text("utf-8"))[name]
     sets = {name: load_examples([BENCH / f"{name}.jsonl.gz"]) for name in dict.fromkeys(name for name, _ in drawn)}
     found = {(name, each.id): each for name, examples in sets.items() for each in examples}
     return [found[name, id_] for name, id_ in drawn]
+
+
+def _elsewhere(examples: Sequence[Example]) -> Iterator[Example]:
+    """Yield the questions, each with the document of the next question of its set that has another one, if there is one."""
+    for at, example in enumerate(examples):
+        following = (each for each in (*examples[at + 1 :], *examples[:at]) if each.dataset == example.dataset)
+        if other := next((each for each in following if each.context() != example.context()), None):
+            yield replace(example, context=other.context, evidence=())
 
 
 def collected(example: Example) -> Collection:
@@ -77,6 +97,7 @@ def answered(example: Example, way: str) -> dict[str, Any]:
     with windows_of(WORDS if way == WIDER else fb_rag._WINDOWS), Session.open(models, cache) as session:
         trace = session.ask(Query(example.question, collected(example), method, ModelNames(small=MODEL, large=MODEL)))
     summary = main_metric(example) == "rouge_l"
+    shown, spans = answer_of(trace), [(each.start, each.end) for each in trace.context]
     return {
         "set": example.dataset,
         "id": example.id,
@@ -84,19 +105,35 @@ def answered(example: Example, way: str) -> dict[str, Any]:
         "seconds": round(process_time() - started, 2),
         "status": trace.status,
         "answer": trace.answer,
+        "samples": [sample.text for sample in trace.samples],
+        "read": [[each.position, each.start, each.end] for each in trace.context],
+        "support": trace.verdict.support,
+        "agreement": trace.verdict.agreement,
+        "probability": trace.verdict.answer_probability,
         "confidence": trace.verdict.confidence,
+        "marked": shown.low_confidence,
+        "uncited": shown.uncited,
         "f1": score(example, trace.answer or "")["f1"],
         "answer_in_context": None if summary else answer_in(example, [each.text for each in trace.context]),
+        "evidence": evidence_recall(example.evidence, spans, example.context()),
         "n_chunks": len(trace.corpus.chunks),
+        "words": sum(each.n_words for each in trace.context),
         "tokens": sum(stage.prompt_tokens - stage.cached_tokens for stage in trace.stages),
+        "commit": commit(),
     }
+
+
+@cache
+def commit() -> str:
+    found = subprocess.run(["git", "rev-parse", "--short=8", "HEAD"], cwd=HERE, capture_output=True, text=True, check=True)
+    return found.stdout.strip()
 
 
 def ask(options: argparse.Namespace) -> None:
     done = {(row["set"], row["id"], row["way"]) for row in read(options.out)} if options.out.exists() else set()
-    first, last = map(int, options.questions.split(":"))
+    part, n_parts = map(int, options.part.split("/"))
     with options.out.open("a", encoding="utf-8") as rows:
-        for n, example in enumerate(questions()[first:last], first):
+        for n, example in enumerate(questions(options.list)[part::n_parts]):
             turn = n % len(options.ways)
             for way in (*options.ways[turn:], *options.ways[:turn]):
                 if (example.dataset, example.id, way) not in done:
@@ -111,29 +148,43 @@ def compare(options: argparse.Namespace) -> None:
         both = [key for key in rows if key in base]
         print(f"{way}, n = {len(both)}")
         for name in FIGURES:
-            pairs = [(rows[key][name], base[key][name]) for key in both if None not in (rows[key][name], base[key][name])]
+            pairs = [
+                (rows[key][name], base[key][name]) for key in both if rows[key].get(name) is not None is not base[key].get(name)
+            ]
+            if not pairs:
+                continue
             now, before = np.array(pairs, float).T
-            if name in ("seconds", "tokens"):
+            if name in ("seconds", "tokens", "words"):
                 ratios = now / before
                 told = f"median {median(now):8.1f}, ratio {median(ratios):.2f} ({ratios.min():.2f} to {ratios.max():.2f})"
             else:
                 told = f"{100 * now.mean():5.1f}, {interval(100 * (now - before))}, n = {len(pairs)}"
             print(f"  {name:18} {told}")
+        groups: dict[str, list[float]] = {}
+        for key in both:
+            for name in (key[0], "up to 50 chunks" if rows[key]["n_chunks"] <= fb_rag.FEW else "more chunks"):
+                if rows[key]["f1"] is not None:
+                    groups.setdefault(name, []).append(100 * (rows[key]["f1"] - base[key]["f1"]))
+        for name, values in groups.items():
+            print(f"    {name:16} {interval(np.array(values))}, n = {len(values)}")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     verbs = parser.add_subparsers(required=True)
     verb = verbs.add_parser("ask")
+    verb.add_argument("list", choices=list(LISTS))
     verb.add_argument("out", type=Path)
-    verb.add_argument("--questions", default="0:60")
-    verb.add_argument("--ways", nargs="+", default=list(WAYS), choices=list(WAYS))
+    verb.add_argument("--part", default="0/1", metavar="I/N")
+    verb.add_argument("--ways", nargs="+", choices=list(WAYS))
     verb.set_defaults(run=ask)
     verb = verbs.add_parser("compare")
     verb.add_argument("rows", nargs="+", type=Path)
     verb.add_argument("--from", dest="base", default="default")
     verb.set_defaults(run=compare)
     options = parser.parse_args()
+    if options.run is ask:
+        options.ways = options.ways or LISTS[options.list]
     options.run(options)
 
 
