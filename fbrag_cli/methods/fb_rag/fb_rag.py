@@ -4,7 +4,7 @@ I    recall: the chunks that BM25 ranks highest for the question, a generous set
 II   look forward: a small model samples K rationales and answers from them; every chunk of the whole document is scored by how
      well it supports the question (backward) and any of the samples (forward); the best are selected.
 III  answer: a large model reads the selected chunks, in document order. Beyond the paper, of a short document: a model that does
-     both stages begins with the chunks that it has read in Stage II, which costs no time, and goes on with windows.
+     both stages begins with the chunks that it has read in Stage II, which costs no time; windows follow.
 
 Without samples (K = 0) there is no Stage II, and S is S_B.
 """
@@ -58,7 +58,7 @@ _WINDOW = 40  # target words of a window
 _AROUND, _TIMES = 12, 4  # chunks that give their windows, at least; times as many words as are read
 _LARGEST_WEIGHT = 1e6
 _IN = r"\(in \w+\)[\s*_]*"  # after a label, as the prompt writes it if it names a language
-_QUOTE = "[\"'”’」』)）]"  # may stand between a sentence's end and the label
+_QUOTE = "[\"'”’」』)）]"  # between a sentence and the label
 _ANSWER = re.compile(
     rf"^[\s*_#>-]*(?:final\s+)?answer[\s*_]*(?:{_IN})?:[\s*_]*"
     rf"|(?:(?:(?<=[.!?])|(?<=[.!?]{_QUOTE})|(?<=[.!?]\s{_QUOTE}))\s+|(?:(?<=[。！？])|(?<=[。！？]{_QUOTE}))\s*)answer\s*:\s*"
