@@ -45,7 +45,6 @@ ALLOWED: dict[str, int] = {
     "fbrag_cli/documents/readers/rtf.py": 1,
     "fbrag_cli/documents/readers/writer.py": 1,
     "fbrag_cli/indexing/embeddings.py": 1,
-    "fbrag_cli/methods/fb_rag/fb_rag.py": 1,
     "fbrag_cli/methods/fit_rag/method.py": 3,
     "fbrag_cli/methods/fit_rag/parts.py": 1,
     "fbrag_cli/methods/fit_rag/windows.py": 2,
