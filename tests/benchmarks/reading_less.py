@@ -1,11 +1,12 @@
 """What Stage II reads, and what Stage III reads of a long document: answers by ways that the default may become.
 
-    python tests/benchmarks/reading_less.py ask OUT.jsonl --questions stage_two|long [--threads 2]
-    python tests/benchmarks/reading_less.py compare ROWS.jsonl.gz --questions stage_two|long
+    python tests/benchmarks/reading_less.py ask OUT.jsonl --questions stage_two|long|summaries [--part 0/2] [--threads 2]
+    python tests/benchmarks/reading_less.py compare ROWS.jsonl.gz
 
 stage_two: the 60 questions of held_out.json that are set apart for it. Stage II reads windows in place of two chunks; Stage III
 begins with these, and goes on with as many words as today. long: the 30 questions of pride.jsonl, and 20 each of FairytaleQA and
-of MuSiQue with 150,000 words, none of them in held_out.json. The ways of a long question share the samples of the default.
+of MuSiQue with 150,000 words, none of them in held_out.json. summaries: the 30 questions of QMSum in looking-forward.jsonl.gz. The
+ways of these two share samples.
 
 One model answers all, so that what it has read for one way need not be read again for the next: a row has the tokens that a way
 would read alone, not its seconds. A row: F1 (Rouge-L where it is the set's), whether a gold answer stands in what is read, the
@@ -23,7 +24,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from looking_forward import from_samples, interval, retrieved
+from looking_forward import RESULTS, from_samples, interval, retrieved, samples_by_name
+from looking_forward import questions as kept_questions
 from sample_languages import by_way, loaded, read
 
 from fbrag_cli.evaluation.datasets import Example, load_examples
@@ -88,22 +90,30 @@ class Windows700(FBRag):
         return [700 << doubled for doubled in range(self.doubled + 1)]
 
 
+BEFORE = FBRag(order="read-first")  # the default up to 7fdc81cb
 WAYS: dict[str, dict[str, Method]] = {
     "stage_two": {
-        "default": FBRag(),
+        "default": BEFORE,
         "300 words of 2 chunks": ReadsWindows(forward_words=300),
         "400 words of 4 chunks": ReadsWindows(forward_words=400, recall=4, order="read-first"),
     },
     "long": {
-        "default": FBRag(),
+        "default": BEFORE,
         "document order": FBRag(order="document"),
-        "windows, 700 words": Windows700(granularity="window"),
+        "windows, 700 words": Windows700(order="read-first", granularity="window"),
         "order-preserving": OrderPreserving(select=5),
+    },
+    "summaries": {
+        "default": FBRag(),
+        "retrieved chunks, then others": FBRag(granularity="chunk"),
+        "document order": FBRag(order="document"),
     },
 }
 
 
 def questions(name: str) -> list[Example]:
+    if name == "summaries":
+        return [example for example in kept_questions().values() if example.dataset == "qmsum"]
     held = json.loads((HERE / "held_out.json").read_text("utf-8"))
     if name == "stage_two":
         sets = {each: load_examples([SHARED / "bench" / f"{each}.jsonl.gz"]) for each, _ in held[name]}
@@ -153,14 +163,16 @@ def answered(example: Example, way: str, trace: Trace, tools: Tools, model: Gene
 def ask(options: argparse.Namespace) -> None:
     model = loaded(MODEL, options.threads)
     done = {(row["set"], row["id"], row["way"]) for row in read(options.rows[0])} if options.rows[0].exists() else set()
+    part, n_parts = map(int, options.part.split("/"))
+    drawn = samples_by_name(read(RESULTS / "looking-forward.jsonl.gz"))["2 chunks"] if options.questions == "summaries" else {}
     with options.rows[0].open("a", encoding="utf-8") as rows:
-        for example in questions(options.questions):
+        for example in questions(options.questions)[part::n_parts]:
             ways = WAYS[options.questions]
             if all((example.dataset, example.id, way) in done for way in ways):
                 continue
-            texts: list[str] = []
+            texts = drawn.get((example.dataset, example.id), [])[:3]
             for way, method in ways.items():
-                if options.questions == "long" and texts:
+                if options.questions != "stage_two" and texts:
                     trace, tools = from_samples(example, texts, method)
                 else:
                     trace, tools = retrieved(example, method, model)
@@ -194,7 +206,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("do", choices=["ask", "compare"])
     parser.add_argument("rows", nargs="+", type=Path)
-    parser.add_argument("--questions", choices=list(WAYS), required=True)
+    parser.add_argument("--questions", choices=list(WAYS))
+    parser.add_argument("--part", default="0/1", metavar="I/N")
     parser.add_argument("--threads", type=int, default=2)
     options = parser.parse_args()
     {"ask": ask, "compare": compare}[options.do](options)
