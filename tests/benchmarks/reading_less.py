@@ -5,8 +5,8 @@
 
 stage_two: the 60 questions of held_out.json that are set apart for it. Stage II reads windows in place of two chunks; Stage III
 begins with these, and goes on with as many words as today. long: the 30 questions of pride.jsonl, and 20 each of FairytaleQA and
-of MuSiQue with 150,000 words, none of them in held_out.json. summaries: the 30 questions of QMSum in looking-forward.jsonl.gz. The
-ways of these two share samples.
+of MuSiQue with 150,000 words, none of them in held_out.json. summaries: the 30 questions of QMSum in looking-forward.jsonl.gz.
+The ways of these two share samples.
 
 One model answers all, so that what it has read for one way need not be read again for the next: a row has the tokens that a way
 would read alone, not its seconds. A row: F1 (Rouge-L where it is the set's), whether a gold answer stands in what is read, the
