@@ -11,14 +11,13 @@ import tempfile
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby
 from secrets import token_hex
 from time import sleep
 from typing import TYPE_CHECKING, Any
 
-from fbrag_cli import __version__
 from fbrag_cli.batch import run
 from fbrag_cli.batch.jobs import Job
 from fbrag_cli.batch.row import failed
@@ -28,6 +27,7 @@ from fbrag_cli.progress import Listener
 from fbrag_cli.session.session import Session
 from fbrag_cli.session.settings import CacheSettings, ModelSettings
 from fbrag_cli.text.printable import one_line, plural
+from fbrag_cli.version import differ, version
 
 if TYPE_CHECKING:
     from fbrag_cli.batch.run import Earlier
@@ -63,7 +63,7 @@ class Setup:
     cache: CacheSettings
     offline: bool
     folder: str
-    version: str = __version__
+    version: str = field(default_factory=version)
 
 
 @contextmanager
@@ -240,8 +240,8 @@ class _Worker:
         from fbrag_cli.models.pull import pull_all
 
         setup, settings = self._setup, self._setup.settings
-        if setup.version != __version__:
-            raise FbragError("usage", f"a node of the Ray cluster has fbrag {__version__}, not {setup.version}", _SAME)
+        if differ(setup.version, version()):
+            raise FbragError("usage", f"a node of the Ray cluster has fbrag {version()}, not {setup.version}", _SAME)
         try:
             os.chdir(setup.folder)
         except OSError:

@@ -14,7 +14,7 @@ from fbrag_cli.batch.jobs import Job, Key
 from fbrag_cli.batch.row import answered, failed
 from fbrag_cli.documents.source import read_source
 from fbrag_cli.errors import FbragError
-from fbrag_cli.generation.build import versions
+from fbrag_cli.generation.build import releases, versions
 from fbrag_cli.methods.method import Method
 from fbrag_cli.progress import Listener
 from fbrag_cli.query import Query
@@ -167,11 +167,11 @@ def earlier(rows: Iterable[Row], settings: Mapping[str, object], name: str) -> E
 
     Raises FbragError `usage`, with the differences, for rows written with other settings, models or versions.
     """
-    expected: dict[str, object] = {**json.loads(json.dumps(settings)), "versions": versions()}
+    expected: dict[str, object] = {**json.loads(json.dumps(settings)), "versions": releases(versions())}
     statuses, questions, documents, seen = dict[Key, str](), dict[Key, str](), dict[str, Sequence[str]](), set[str]()
     try:
         for row in rows:
-            now = {**row["settings"], "versions": row["versions"]}
+            now = {**row["settings"], "versions": releases(row["versions"])}
             if (written := json.dumps(now)) not in seen:
                 _compare(now, expected, name)
                 seen.add(written)

@@ -12,7 +12,6 @@ from typing import Any
 import typer
 from typer.completion import show_callback
 
-from fbrag_cli import __version__
 from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.cli.command import Group, all_flags, flags_of, in_json, read
 from fbrag_cli.cli.completion import INSTRUCTION, SHELLS, complete, install_script
@@ -23,6 +22,7 @@ from fbrag_cli.cli.streams import open_streams, print_after_error
 from fbrag_cli.errors import ExitCode, FbragError, lacking
 from fbrag_cli.generation.process import set_environment
 from fbrag_cli.text.printable import byte_size, dumps
+from fbrag_cli.version import version
 
 HELP = """Ask questions about long documents, and get answers with sources. Runs on your machine.
 
@@ -141,7 +141,7 @@ def _print_version(ctx: Any, parameter: Any, asked: bool | None) -> None:
     """Print the version; with -v also llama.cpp's build and devices."""
     if not asked or ctx.resilient_parsing:
         return
-    print(f"fbrag {__version__}")
+    print(f"fbrag {version()}")
     if all_flags(ctx).get("verbose"):
         try:
             from fbrag_cli.generation.llama import machine

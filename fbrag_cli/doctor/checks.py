@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from fbrag_cli import __version__
 from fbrag_cli.doctor import probe
 from fbrag_cli.documents.ocr import engine
 from fbrag_cli.errors import FbragError
@@ -24,6 +23,7 @@ from fbrag_cli.installation import requirement
 from fbrag_cli.models.catalog import load_catalog
 from fbrag_cli.models.store import ModelFile, resolve
 from fbrag_cli.text.printable import byte_size
+from fbrag_cli.version import version
 
 Status = Literal["ok", "warn", "fail"]
 
@@ -75,7 +75,7 @@ class DoctorInput:
 def checks(situation: DoctorInput) -> Iterator[Check]:
     """Run all checks, and yield each as soon as it is done."""
     here = Path(__file__).parents[1]
-    yield Check("python", "ok", f"{platform.python_version()} ({sys.executable}), fbrag {__version__} ({here})")
+    yield Check("python", "ok", f"{platform.python_version()} ({sys.executable}), fbrag {version()} ({here})")
     build = list(llama(situation))
     yield from build
     yield from models(situation, run=len(build) > 1)

@@ -17,7 +17,7 @@ from fbrag_cli.evaluation import metrics, results
 from fbrag_cli.evaluation.configurations import Configuration, distinct
 from fbrag_cli.evaluation.datasets import Example
 from fbrag_cli.evaluation.results import Result, key
-from fbrag_cli.generation.build import versions
+from fbrag_cli.generation.build import releases, versions
 from fbrag_cli.indexing.collect import collect_text
 from fbrag_cli.limits import peak_memory_mb
 from fbrag_cli.progress import Event, Listener, Progress, silent
@@ -100,7 +100,7 @@ def _run_in_cache(
 
     def entry(example: Example, each: Configuration) -> str:
         about = [_digests(example, each, of_models), example.dataset, example.id, each.described(), each.checked]
-        return entry_key(KIND, *about, versions())
+        return entry_key(KIND, *about, releases(versions()))
 
     def read(example: Example, each: Configuration) -> Row | None:
         row = session.cache.read_json(KIND, entry(example, each), lambda found: found)
@@ -127,7 +127,7 @@ def _done(rows: Iterable[Row], output: Path) -> _RowsByKey:
     done = {}
     try:
         for row in rows:
-            if row["versions"] != versions():
+            if releases(row["versions"]) != releases(versions()):
                 others = ", ".join(f"{name} {version}" for name, version in row["versions"].items())
                 raise FbragError("usage", f"{output} was written by other versions ({others})", HINT_OTHER_FILE)
             if row["status"] != "error" and row["digests"]:

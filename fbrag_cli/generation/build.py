@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
-from fbrag_cli import __version__
 from fbrag_cli.errors import FbragError
 from fbrag_cli.installation import pip_install, requirement
 from fbrag_cli.text.printable import one_line
+from fbrag_cli.version import release, version
 
 _PACKAGE = "llama-cpp-python"
 #: llama-cpp-python's own wheels, with one index per kind of build. None of them is on PyPI.
@@ -34,7 +34,12 @@ _LIBRARY = re.compile(r"\b((lib[\w+-]+?)\.so(?:\.(\d+))?[.\d]*)(?=: cannot open|
 
 def versions() -> dict[str, str | None]:
     """Return the versions on which an answer depends; None for packages that are not installed."""
-    return {"fbrag": __version__, "llama_cpp_python": installed()}
+    return {"fbrag": version(), "llama_cpp_python": installed()}
+
+
+def releases(versions: Mapping[str, str | None]) -> dict[str, str | None]:
+    """Return versions without fbrag's commit: rows of one release may be continued by another commit of it."""
+    return {**versions, "fbrag": release(versions["fbrag"] or "")}
 
 
 @cache

@@ -16,7 +16,6 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from fbrag_cli import __version__
 from fbrag_cli.errors import FbragError
 from fbrag_cli.installation import extra
 from fbrag_cli.progress import Event, Listener, stage
@@ -24,6 +23,7 @@ from fbrag_cli.storage.files import not_writable, read_small, sha256_of, whole_f
 from fbrag_cli.storage.rows import Row, RowFile, open_rows
 from fbrag_cli.text.languages import detect
 from fbrag_cli.text.printable import minutes
+from fbrag_cli.version import version as fbrag_version
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -155,7 +155,7 @@ class Folder:
     def put(self, stage: str, inputs: Mapping[str, Any], report: Mapping[str, Any], *names: str, **settings: Any) -> None:
         """Record a finished stage. names: names of its files. settings: top-level entries of the record, such as "detector"."""
         training = {**self.about.get("training", {}), stage: {"inputs": dict(inputs), "files": [*names], **report}}
-        versions = {name: version(name) for name in ("llama-cpp-python", "numpy")} | {"fbrag": __version__}
+        versions = {name: version(name) for name in ("llama-cpp-python", "numpy")} | {"fbrag": fbrag_version()}
         with writing(self.path):
             files = {**self.about.get("files", {}), **{name: sha256_of(self.path / name) for name in names}}
             made = {"files": files, "training": training, "versions": versions}

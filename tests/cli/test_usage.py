@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from fbrag_cli import __version__
 from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.cli import main
 from fbrag_cli.cli.command import FIRST
+from fbrag_cli.version import version
 from tests.conftest import ROOT, Run
 from tests.documents.test_pdf import pdf
 
@@ -256,7 +256,7 @@ def test_options_may_stand_anywhere(fbrag: Run, files: Path) -> None:
 
 
 def test_version_and_help(fbrag: Run) -> None:
-    assert fbrag("--version").stdout == f"fbrag {__version__}\n"
+    assert fbrag("--version").stdout == f"fbrag {version()}\n"
     assert "llama-cpp-python" in fbrag("-v", "--version").stdout
     told = fbrag("ask", "--help").stdout
     assert told.index("Examples:") < told.index("Output options:") < told.index("Model options:")

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from fbrag_cli import __version__
+from fbrag_cli.version import version
 from tests.conftest import INQUIRY
 from tests.generation.tiny_gguf import Tiny
 from tests.serving.running import Environment, Served, fbrag, serving, until, user_of
@@ -38,7 +38,7 @@ def test_it_listens_on_loopback_with_a_token_and_nothing_is_left(user: Environme
             assert each.stat().st_mode & 0o777 == 0o600
             assert each.parent.stat().st_mode & 0o777 == 0o700
         assert file.name == f"serve-{served.port}.json"
-        assert served.get("/healthz") == (200, {"status": "ok", "version": __version__})
+        assert served.get("/healthz") == (200, {"status": "ok", "version": version()})
         assert served.end() == 143
         assert served.out == ""
         assert served.err == f"listening on {served.ready['url']}; programs send the token in {served.ready['token_file']}\n"
@@ -70,14 +70,14 @@ def test_status_says_what_each_does(user: Environment) -> None:
             each.process.pid: each.ready["url"] for each in (served, page)
         }
         (said,) = (each for each in processes if each["pid"] == served.process.pid)
-        assert said["version"] == __version__
+        assert said["version"] == version()
         assert said["token_file"] == served.ready["token_file"]
         assert [each["name"] for each in said["documents"]] == [INQUIRY.name]
         assert said["questions"] == {"running": 0, "waiting": 0}
         shown = fbrag(user, "serve", "status")
         assert shown.returncode == 0
         assert f"address:   {served.ready['url']}\ntoken:     in {served.ready['token_file']}\n" in shown.stdout
-        assert f"process:   {served.process.pid}, fbrag {__version__}, since " in shown.stdout
+        assert f"process:   {served.process.pid}, fbrag {version()}, since " in shown.stdout
         assert f"documents: 1 document ({INQUIRY.name})" in shown.stdout
 
 

@@ -17,7 +17,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from fbrag_cli import __version__
 from fbrag_cli.errors import FbragError
 from fbrag_cli.query import LONGEST_QUESTION
 from fbrag_cli.render.answer import answer_of
@@ -29,6 +28,7 @@ from fbrag_cli.serving.http.body import WHOLE, Text, read
 from fbrag_cli.serving.http.stream import EventStream, finished
 from fbrag_cli.serving.job import END
 from fbrag_cli.text.printable import dumps, one_line
+from fbrag_cli.version import version
 
 if TYPE_CHECKING:
     from fbrag_cli.progress import Event
@@ -217,7 +217,7 @@ class _Reply:
             "object": kind,
             "created": self._created,
             "model": self._asked.model,
-            "system_fingerprint": f"fbrag-{__version__}",
+            "system_fingerprint": f"fbrag-{version()}",
             "choices": choices,
         }
 

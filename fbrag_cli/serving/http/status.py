@@ -11,8 +11,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from fbrag_cli import __version__
 from fbrag_cli.serving.failure import as_json
+from fbrag_cli.version import version
 
 if TYPE_CHECKING:
     from fbrag_cli.serving.desk import Desk
@@ -23,7 +23,7 @@ def routes(desk: Desk) -> list[Route]:
     since = datetime.now(UTC).isoformat(timespec="seconds")
 
     async def health(request: Request) -> Response:
-        return as_json({"status": "ok", "version": __version__})
+        return as_json({"status": "ok", "version": version()})
 
     async def status(request: Request) -> Response:
         return as_json(await anyio.to_thread.run_sync(_record, desk, since))
@@ -38,7 +38,7 @@ def _record(desk: Desk, since: str) -> dict[str, object]:
     return {
         "schema": "fbrag.process/1",
         "pid": os.getpid(),
-        "version": __version__,
+        "version": version(),
         "since": since,
         "documents": [{"id": each.id, "name": each.name} for each in desk.library.entries()],
         "models": [{"name": name, "bytes": size} for name, size in desk.session.models.sizes().items()],

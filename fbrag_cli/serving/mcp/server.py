@@ -23,7 +23,6 @@ from mcp.server.mcpserver.tools import Tool
 from mcp.types import CallToolResult, TextContent, ToolAnnotations
 from pydantic import BeforeValidator, Field, ValidationError, create_model
 
-from fbrag_cli import __version__
 from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.errors import FbragError, lacking
 from fbrag_cli.progress import Listener
@@ -34,6 +33,7 @@ from fbrag_cli.serving.mcp import results
 from fbrag_cli.serving.mcp.results import Answered, Documents, Explained, Found, OfJob, Read
 from fbrag_cli.text.printable import one_line
 from fbrag_cli.text.suggest import suggestion
+from fbrag_cli.version import version
 
 if TYPE_CHECKING:
     from fbrag_cli.query import MethodSettings
@@ -221,7 +221,7 @@ class _Server(MCPServer):  # type: ignore[misc]  # the SDK's types are not check
     """A server of these tools, whose errors are `fbrag.error/1`, those of the arguments too."""
 
     def __init__(self, tools: list[Tool], instructions: str) -> None:
-        about: Any = {"version": __version__, "log_level": "WARNING", "subscriptions": False}
+        about: Any = {"version": version(), "log_level": "WARNING", "subscriptions": False}
         super().__init__("fbrag", tools=tools, instructions=instructions, **about)
         self._known = {each.name: each for each in tools}
 
