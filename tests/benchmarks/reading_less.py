@@ -105,8 +105,7 @@ WAYS: dict[str, dict[str, Method]] = {
     },
     "summaries": {
         "default": FBRag(),
-        "retrieved chunks, then others": FBRag(granularity="chunk"),
-        "document order": FBRag(order="document"),
+        "chunks": FBRag(granularity="chunk"),
     },
 }
 
