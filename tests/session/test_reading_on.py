@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from tests.conftest import INQUIRY
 from tests.generation.architectures import ARCHITECTURES
 
 QUESTION = "Where was the Garefowl built?"
-METHOD = FBRag(recall=2, select=5, samples=2, forward_tokens=8, max_tokens=8)
+METHOD = FBRag(recall=2, select=5, samples=2, forward_tokens=8, max_tokens=8, order="read-first")  # the text has many chunks
 ASKED = 800  # tokens of the template and of what is asked about the passages; a token of these models is a letter
 
 
@@ -45,8 +46,7 @@ def cost(trace: Trace, name: str) -> Stage:
 
 @pytest.mark.parametrize("granularity", ["chunk", "window"])
 def test_the_recalled_passages_are_read_once(session: Session, granularity: str) -> None:
-    method = FBRag(recall=2, select=5, samples=2, forward_tokens=8, max_tokens=8, granularity=granularity)  # type: ignore[arg-type]
-    trace = answered(session, method)
+    trace = answered(session, replace(METHOD, granularity=granularity))
     recalled = sum(len(excerpt.text) for excerpt in trace.forward.read)
     assert cost(trace, "answer").cached_tokens >= recalled
     assert cost(trace, "answer").prompt_tokens - cost(trace, "answer").cached_tokens <= (
@@ -65,5 +65,5 @@ def test_more_reads_only_what_is_new(session: Session) -> None:
 
 def test_in_document_order_the_recalled_passages_are_read_again(session: Session) -> None:
     """What `order` is for: two of five passages, behind others."""
-    trace = answered(session, FBRag(recall=2, select=5, samples=2, forward_tokens=8, max_tokens=8, order="document"))
+    trace = answered(session, replace(METHOD, order="document"))
     assert cost(trace, "answer").cached_tokens < sum(len(excerpt.text) for excerpt in trace.forward.read)
