@@ -38,7 +38,7 @@ def requirement(package: str) -> str:
 
 def extra(name: str) -> str:
     """Return the command that installs an extra of fbrag, such as "plots": the clone with the extra, or without a clone the
-    extra's packages. fbrag itself is on no package index."""
+    extra's packages: to name fbrag could replace this version by another one."""
     folder = Path(__file__).parents[1]
     if (folder / "pyproject.toml").is_file():
         return pip_install("-e", _quoted(f"{folder}[{name}]"))

@@ -23,6 +23,14 @@ from tests.conftest import ROOT
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 BUILD = "import sys; from hatchling import build; print(getattr(build, sys.argv[1])(sys.argv[2]))"
 
+PAGE = """
+import sys; from pathlib import Path; from hatchling.metadata.core import ProjectMetadata
+root, address, page = sys.argv[1:]
+project = ProjectMetadata(root, __import__("hatchling.plugin.manager").plugin.manager.PluginManager())
+project.config["project"]["urls"] = {"Repository": address}
+Path(page).write_text(project.core.readme, "utf-8")
+"""
+
 
 def files_of(folder: str) -> set[str]:
     """Return the files of a folder that git has, or would add."""
@@ -69,7 +77,7 @@ def test_the_wheel_holds_every_file_of_the_package_and_nothing_else(built: Built
 
 
 def test_the_sdist_holds_the_package_its_papers_and_nothing_else(built: Built) -> None:
-    papers = {"README.md", "CHANGELOG.md", "LICENSE", "pyproject.toml", "PKG-INFO", ".gitignore"}
+    papers = {"README.md", "CHANGELOG.md", "LICENSE", "pyproject.toml", "hatch_build.py", "PKG-INFO", ".gitignore"}
     with tarfile.open(built.sdist) as sdist:
         names = {name.partition("/")[2] for name in sdist.getnames()}
     assert names == files_of("fbrag_cli") | files_of("docs") | papers
@@ -81,8 +89,8 @@ def test_the_sdist_builds_the_very_wheel_of_the_clone(built: Built) -> None:
 
 
 def test_both_are_small(built: Built) -> None:
-    assert built.wheel.stat().st_size < 1_150_000
-    assert built.sdist.stat().st_size < 1_150_000
+    assert built.wheel.stat().st_size < 1_200_000
+    assert built.sdist.stat().st_size < 1_200_000
 
 
 def test_the_metadata_is_that_of_the_project(built: Built) -> None:
@@ -91,7 +99,20 @@ def test_the_metadata_is_that_of_the_project(built: Built) -> None:
     assert (metadata["License-File"], metadata["Requires-Python"]) == ("LICENSE", PROJECT["requires-python"])
     assert {*metadata.get_all("Provides-Extra", ())} == PROJECT["optional-dependencies"].keys()
     assert metadata["Description-Content-Type"] == "text/markdown"
-    assert str(metadata.get_payload()).strip() == (ROOT / "README.md").read_text("utf-8").strip()
+    assert {*metadata.get_all("Project-URL", ())} == {f"{name}, {address}" for name, address in PROJECT.get("urls", {}).items()}
+
+
+def test_the_page_of_an_index_has_no_link_into_a_clone(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    address = "https://github.com/owner/fbrag"
+    command = [sys.executable, "-c", PAGE, str(ROOT), address, str(page)]
+    subprocess.run(command, check=True)
+    links = re.findall(r"\]\(([^)]+)\)", page.read_text("utf-8"))
+    of_clone = re.findall(r"\]\(([^)]+)\)", (ROOT / "README.md").read_text("utf-8"))
+    assert f"{address}/raw/v{__version__}/docs/page-light.webp" in links
+    assert f"{address}/blob/v{__version__}/docs/README.md#when-not-to-use-fbrag" in links
+    assert all(link.startswith(("https://", "#")) for link in links)
+    assert [link.partition(f"/v{__version__}/")[2] or link for link in links] == of_clone
 
 
 # -- the image -----------------------------------------------------------------------------------------------------------------
@@ -141,7 +162,7 @@ def test_the_image_is_built_from_all_that_the_wheel_needs_and_docker_sees_nothin
     copied = {name for each in instructions("COPY") if not each.startswith("--from") for name in each.split()[:-1]}
     assert all((ROOT / name).exists() for name in copied)
     needed = {name.partition("/")[0] for name in copied}
-    assert needed == {"pyproject.toml", PROJECT["readme"], *PROJECT["license-files"], "fbrag_cli"}
+    assert needed == {"pyproject.toml", "hatch_build.py", "README.md", *PROJECT["license-files"], "fbrag_cli"}
     ignored = DOCKERFILE.with_name("Dockerfile.dockerignore").read_text("utf-8").splitlines()
     rules = [line for line in ignored if line and not line.startswith("#")]
     assert rules[0] == "*"

@@ -21,7 +21,7 @@ class FitRagTraining(Training):
     first: ClassVar[str] = "--stage --limit --base"
     is_parallel: ClassVar[bool] = True
     help: ClassVar[str] = """
-    Train FIT-RAG's scorer, detector and recognizer. In your clone: pip install -e '.[train]' (5.6 GB with CUDA).
+    Train FIT-RAG's scorer, detector and recognizer. It needs the extra train (5.6 GB with CUDA).
 
     \b
     Examples:

@@ -22,7 +22,7 @@ class R2agTraining(Training):
     seed: ClassVar[int] = 0
     first: ClassVar[str] = "--limit --epochs --relevance --lora --retriever"
     help: ClassVar[str] = """
-    Train R2AG's input embeddings for a model. In your clone: pip install -e '.[train]' (5.6 GB with CUDA). Without a training,
+    Train R2AG's input embeddings for a model. It needs the extra train (5.6 GB with CUDA). Without a training,
     --method r2ag uses the part in the package. That works with every model; it did not answer better here than a plain list.
 
     \b
