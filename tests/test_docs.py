@@ -75,7 +75,7 @@ def test_the_reference_is_what_the_program_declares() -> None:
 
 
 #: Options of other programs: of CMake, pip, uv, and llm.
-FOREIGN = {"-DGGML_VULKAN", "--only-binary", "-e", "--value"}
+FOREIGN = {"-DGGML_VULKAN", "--no-build-package", "--only-binary", "-e", "--value"}
 
 _CODE = re.compile(r"^```[a-z]*\n(.*?)^```|`([^`\n]+(?:\n[^`\n]+)?)`", re.DOTALL | re.MULTILINE)
 _WORDS = re.compile(r"(?:[^\s'\"|;&>#)]|'[^']*'|\"[^\"]*\")+")
