@@ -1,4 +1,4 @@
-"""The command that installs more packages next to this fbrag: with pip, with uv, or from its clone."""
+"""The command that installs more packages next to this fbrag: with pip, pipx, or uv, or from its clone."""
 
 from __future__ import annotations
 
@@ -20,8 +20,13 @@ _EXTRA = re.compile(r"""extra\s*==\s*['"]([\w-]+)['"]""")
 def pip_install(*arguments: str) -> str:
     """Return the command that installs packages in fbrag's environment, which need not be the active one."""
     python = "python" if os.name == "nt" else shlex.quote(sys.executable)
-    pip = f"{python} -m pip install" if find_spec("pip") else f"uv pip install --python {python}"  # uv's environments have no pip
-    return " ".join([pip, *arguments])
+    if find_spec("pip"):
+        install = f"{python} -m pip install"
+    elif Path(sys.prefix, "pipx_metadata.json").is_file():  # uv made it for pipx, and need not be on the path
+        install = f"pipx runpip {shlex.quote(Path(sys.prefix).name)} install"
+    else:
+        install = f"uv pip install --python {python}"
+    return " ".join([install, *arguments])
 
 
 def requirement(package: str) -> str:

@@ -1,4 +1,4 @@
-"""The command that installs more packages beside fbrag, by pip, by uv, or from its clone."""
+"""The command that installs more packages beside fbrag, by pip, by pipx, by uv, or from its clone."""
 
 from __future__ import annotations
 
@@ -39,3 +39,12 @@ def test_from_elsewhere_the_command_names_the_packages(tmp_path: Path, monkeypat
 def test_without_pip_uv_installs_into_the_environment_of_this_python(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(installation, "find_spec", lambda name: None)
     assert pip_install("rouge") == f"uv pip install --python {shlex.quote(sys.executable)} rouge"
+
+
+def test_without_pip_pipx_installs_into_its_own_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    environment = tmp_path / "fbrag"
+    environment.mkdir()
+    (environment / "pipx_metadata.json").write_text("{}")
+    monkeypatch.setattr(sys, "prefix", str(environment))
+    monkeypatch.setattr(installation, "find_spec", lambda name: None)
+    assert pip_install("rouge") == "pipx runpip fbrag install rouge"
