@@ -149,6 +149,21 @@ def evidence() -> None:
     say("docs/methods.md", f"for {gain.replace(' (', ' more questions in 100 (')}", "looking-forward")
 
 
+def retrievers() -> None:
+    """Evidence recall at 5 by the question and with the samples: of BM25, and of two models of embeddings."""
+    by_model: dict[str, dict[Key, Row]] = {}
+    for row in rows("paper-retrievers"):
+        by_model.setdefault(row["model"], {})[row["set"], row["id"]] = row["recall"]
+    keys = [key for key in by_model["bm25"] if all(key in found for found in by_model.values())]
+    titles = {"bm25": "BM25", "all-MiniLM-L6-v2": "all-MiniLM-L6-v2", "all-mpnet-base-v2": "all-mpnet-base-v2, the paper's"}
+    base = [by_model["bm25"][key]["both"][1] for key in keys]
+    for model, title in titles.items():
+        alone_, both = (np.array([100 * by_model[model][key][form][1] for key in keys]) for form in ("question", "both"))
+        gain = "" if model == "bm25" else less(both - 100 * np.array(base))
+        row = f"| {title} | {len(keys)} | {alone_.mean():.1f} | {both.mean():.1f} | {gain} |".replace("|  |", "| |")
+        say("docs/methods.md", row, "paper-retrievers")
+
+
 # -- answers -------------------------------------------------------------------------------------------------------------------
 
 
@@ -394,7 +409,7 @@ def dial() -> None:
 
 
 #: What README.md and docs/ have.
-PUBLISHED = (reading, evidence, marks, novel, methods, long_context, order, papers, seconds, dial, memory)
+PUBLISHED = (reading, evidence, retrievers, marks, novel, methods, long_context, order, papers, seconds, dial, memory)
 
 if __name__ == "__main__":
     chosen = [globals()[name] for name in sys.argv[1:]]

@@ -19,11 +19,9 @@ from __future__ import annotations
 
 import argparse
 import json
-import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 from statistics import median
 from time import process_time
@@ -43,6 +41,7 @@ from fbrag_cli.methods.registry import choose_method
 from fbrag_cli.query import Collection, ModelNames
 from fbrag_cli.render.answer import answer_of
 from fbrag_cli.text.languages import detect
+from fbrag_cli.version import version
 
 HERE = Path(__file__).resolve().parent
 BENCH = HERE.parents[2] / "shared" / "bench"
@@ -119,14 +118,8 @@ def answered(example: Example, way: str) -> dict[str, Any]:
         "n_chunks": len(trace.corpus.chunks),
         "words": sum(each.n_words for each in trace.context),
         "tokens": sum(stage.prompt_tokens - stage.cached_tokens for stage in trace.stages),
-        "commit": commit(),
+        "version": version(),
     }
-
-
-@cache
-def commit() -> str:
-    found = subprocess.run(["git", "rev-parse", "--short=8", "HEAD"], cwd=HERE, capture_output=True, text=True, check=True)
-    return found.stdout.strip()
 
 
 def ask(options: argparse.Namespace) -> None:
