@@ -37,7 +37,7 @@ UNMEASURED = {
         "2.5 GB of main",
         "than 90 s,",
         "CUDA 11.8",
-        "With 3.12 and 3.13",
+        "With 3.12, 3.13, and 3.14",
     ],
     "docs/json.md": ["divided by 1.5", "least 0.8 of the best one", "0.6 if"],
     "docs/methods.md": ["fbrag 0.1.0", "95% bootstrap", r"\(95%\)", "0.2 MB", "the 0.5B"],
