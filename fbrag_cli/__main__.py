@@ -24,7 +24,9 @@ def _last_resort(error: BaseException) -> int:
     """Report an error that was raised before or after the command line's own reports."""
     if isinstance(error, KeyboardInterrupt):
         return ExitCode.INTERRUPTED
-    lack = lacking(error)
+    from fbrag_cli.installation import incomplete
+
+    lack = lacking(error) or incomplete(error)
     if sys.stderr is not None:
         said = lack.message if lack else f"internal error ({type(error).__name__}): {error}"
         print("error:", " ".join(said.split()), file=sys.stderr)

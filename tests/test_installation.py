@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import subprocess
 import sys
 import tomllib
 from pathlib import Path
@@ -48,3 +49,15 @@ def test_without_pip_pipx_installs_into_its_own_environment(tmp_path: Path, monk
     monkeypatch.setattr(sys, "prefix", str(environment))
     monkeypatch.setattr(installation, "find_spec", lambda name: None)
     assert pip_install("rouge") == "pipx runpip fbrag install rouge"
+
+
+@pytest.mark.parametrize(("library", "words"), [("typer", "--version"), ("tomlkit", "config set seed 5")])
+def test_a_library_that_an_interrupted_installation_left_out_is_named_in_one_line(
+    library: str, words: str, clean_environment: dict[str, str]
+) -> None:
+    code = f"import sys; sys.modules[{library!r}] = None; from fbrag_cli.__main__ import main; main()"
+    command = [sys.executable, "-c", code, *words.split()]
+    done = subprocess.run(command, capture_output=True, text=True, env=clean_environment, check=False, cwd=ROOT)
+    first = done.stderr.splitlines()[0]
+    assert (done.returncode, first) == (2, f"error: the installation of fbrag is incomplete: no module {library}")
+    assert "Traceback" not in done.stderr

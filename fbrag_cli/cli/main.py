@@ -21,6 +21,7 @@ from fbrag_cli.cli.signals import Terminated, handle_signals
 from fbrag_cli.cli.streams import open_streams, print_after_error
 from fbrag_cli.errors import ExitCode, FbragError, lacking
 from fbrag_cli.generation.process import set_environment
+from fbrag_cli.installation import incomplete
 from fbrag_cli.text.printable import byte_size, dumps
 from fbrag_cli.version import version
 
@@ -100,7 +101,7 @@ def run(arguments: list[str], cancellation: Cancellation) -> int:
     except BaseException as error:  # includes panics of Rust libraries
         if isinstance(error.__cause__, (KeyboardInterrupt, Terminated)):  # Python wraps errors raised in __set_name__
             return getattr(error.__cause__, "exit_code", ExitCode.INTERRUPTED)
-        if lack := lacking(error):
+        if lack := lacking(error) or incomplete(error):
             return _failed(lack, options, read(Commands(), arguments))
         return _internal(error, (options or GlobalOptions()).console())
 
