@@ -45,6 +45,6 @@ def _sentence(source: dict[str, Any]) -> str:
 
 
 def test_a_question_to_a_whole_novel(fbrag: Run, shared: Path) -> None:
-    told = asked(fbrag, shared / "books" / "pride-and-prejudice.txt", "Which house does Mr. Bingley rent?")
-    assert "Netherfield" in told["answer"]
-    assert any("Bingley" in source["text"] and "Netherfield" in source["text"] for source in told["sources"])
+    told = asked(fbrag, shared / "books" / "pride-and-prejudice.txt", "With whom does Lydia Bennet elope?")
+    assert "Wickham" in told["answer"]
+    assert any("Lydia" in source["text"] and "Wickham" in source["text"] for source in told["sources"])
