@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from fbrag_cli.installation import extra
 from tests.conftest import ROOT, Run
 
 
@@ -15,7 +16,7 @@ def test_without_the_sdk_the_error_names_the_extra(fbrag: Run, tmp_path: Path) -
     run = fbrag("mcp", env={"PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])})
     assert run.returncode == 2
     assert run.stdout == ""
-    assert "[mcp]" in run.stderr
+    assert extra("mcp") in run.stderr
 
 
 def test_a_folder_that_is_not_there_is_named(fbrag: Run) -> None:

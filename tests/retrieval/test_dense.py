@@ -22,13 +22,14 @@ from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.llama.encoder import LlamaEmbedder
 from fbrag_cli.generation.llama.weights import Loading
 from fbrag_cli.indexing.embeddings import embed_corpus
+from fbrag_cli.installation import extra
 from fbrag_cli.methods.fb_rag.fb_rag import FBRag, score
 from fbrag_cli.progress import Event, silent
 from fbrag_cli.retrieval.bm25 import BM25
 from fbrag_cli.retrieval.dense import Dense
 from fbrag_cli.retrieval.sentence_model import SentenceModel
 from fbrag_cli.storage.cache import Cache
-from tests.conftest import ROOT, needs
+from tests.conftest import needs
 from tests.retrieval import minilm
 
 
@@ -306,7 +307,7 @@ def test_without_the_library_the_command_that_installs_it_is_told(tmp_path: Path
     with pytest.raises(FbragError) as told:
         SentenceModel(str(tmp_path))
     assert told.value.code == "model_missing"
-    assert str(told.value.hint).endswith(f" -m pip install -e '{ROOT}[dense]'")
+    assert str(told.value.hint).endswith(extra("dense"))
 
 
 def test_excerpts_are_scored_like_chunks(cache: Cache) -> None:
