@@ -3,7 +3,7 @@
 import signal
 import sys
 
-from fbrag_cli.errors import ExitCode, lacking
+from fbrag_cli.errors import ExitCode, incomplete, lacking
 
 
 def main() -> None:
@@ -24,8 +24,6 @@ def _last_resort(error: BaseException) -> int:
     """Report an error that was raised before or after the command line's own reports."""
     if isinstance(error, KeyboardInterrupt):
         return ExitCode.INTERRUPTED
-    from fbrag_cli.installation import incomplete
-
     lack = lacking(error) or incomplete(error)
     if sys.stderr is not None:
         said = lack.message if lack else f"internal error ({type(error).__name__}): {error}"

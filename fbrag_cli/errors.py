@@ -97,3 +97,10 @@ def lacking(error: BaseException | None) -> FbragError | None:
             return FbragError("out_of_memory", "too many open files", "raise the limit (ulimit -n), or close other programs")
         error = error.__cause__ or error.__context__
     return None
+
+
+def incomplete(error: BaseException) -> FbragError | None:
+    """Return the error to report if `error` means that a library is missing, as an interrupted installation leaves it."""
+    if not isinstance(error, ModuleNotFoundError) or not error.name or error.name.startswith("fbrag_cli"):
+        return None
+    return FbragError("usage", f"the installation of fbrag is incomplete: no module {error.name}", "repeat the installation")

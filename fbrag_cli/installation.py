@@ -66,12 +66,5 @@ def load(module: str, lacking: str, name: str) -> Any:
         raise FbragError("usage", lacking, extra(name)) from None
 
 
-def incomplete(error: BaseException) -> FbragError | None:
-    """Return the error to report if `error` means that a library is missing, as an interrupted installation leaves it."""
-    if not isinstance(error, ModuleNotFoundError) or not error.name or error.name.startswith("fbrag_cli"):
-        return None
-    return FbragError("usage", f"the installation of fbrag is incomplete: no module {error.name}", "repeat the installation")
-
-
 def _quoted(argument: str) -> str:
     return f'"{argument}"' if os.name == "nt" else f"'{argument}'" if "'" not in argument else shlex.quote(argument)

@@ -19,9 +19,8 @@ from fbrag_cli.cli.console import Console
 from fbrag_cli.cli.options import CANCELLATION, GlobalOptions, action
 from fbrag_cli.cli.signals import Terminated, handle_signals
 from fbrag_cli.cli.streams import open_streams, print_after_error
-from fbrag_cli.errors import ExitCode, FbragError, lacking
+from fbrag_cli.errors import ExitCode, FbragError, incomplete, lacking
 from fbrag_cli.generation.process import set_environment
-from fbrag_cli.installation import incomplete
 from fbrag_cli.text.printable import byte_size, dumps
 from fbrag_cli.version import version
 
