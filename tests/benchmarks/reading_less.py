@@ -1,12 +1,11 @@
-"""What Stage II reads, and what Stage III reads of a long document: answers by ways that the default may become.
+"""What Stage III reads of long documents, and for summaries: answers by ways that the default may become.
 
-    python tests/benchmarks/reading_less.py ask OUT.jsonl --questions stage_two|long|summaries [--part 0/2] [--threads 2]
-    python tests/benchmarks/reading_less.py compare ROWS.jsonl.gz
+    python tests/benchmarks/reading_less.py ask OUT.jsonl --questions long|summaries [--part 0/2] [--threads 2]
+    python tests/benchmarks/reading_less.py compare ROWS.jsonl.gz ...
 
-stage_two: the 60 questions of held_out.json that are set apart for it. Stage II reads windows in place of two chunks; Stage III
-begins with these, and goes on with as many words as today. long: the 30 questions of pride.jsonl, and 20 each of FairytaleQA and
-of MuSiQue with 150,000 words, none of them in held_out.json. summaries: the 30 questions of QMSum in looking-forward.jsonl.gz.
-The ways of these two share samples.
+long: the 30 questions of pride.jsonl, and 20 each of FairytaleQA and of MuSiQue with 150,000 words, none of them in held_out.json;
+"default" is the one up to 7fdc81cb. summaries: the 30 questions of QMSum in looking-forward.jsonl.gz. The ways of a question share
+samples.
 
 One model answers all, so that what it has read for one way need not be read again for the next: a row has the tokens that a way
 would read alone, not its seconds. A row: F1 (Rouge-L where it is the set's), whether a gold answer stands in what is read, the
@@ -18,8 +17,8 @@ from __future__ import annotations
 import argparse
 import json
 import random
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -32,75 +31,19 @@ from fbrag_cli.evaluation.datasets import Example, load_examples
 from fbrag_cli.evaluation.metrics import answer_in, evidence_recall, main_metric, score
 from fbrag_cli.generation.generator import Generator
 from fbrag_cli.methods.fb_rag.baselines import OrderPreserving
-from fbrag_cli.methods.fb_rag.fb_rag import FEW, FBRag
-from fbrag_cli.methods.fb_rag.windows import best_windows, in_reading_order
+from fbrag_cli.methods.fb_rag.fb_rag import FBRag
 from fbrag_cli.methods.method import Method, Tools
-from fbrag_cli.methods.ranking import backward_scores, top_unique_chunks, whole_chunks
-from fbrag_cli.query import Query
-from fbrag_cli.trace import Selection, Trace
+from fbrag_cli.trace import Trace
 
 HERE = Path(__file__).resolve().parent
 SHARED = HERE.parents[2] / "shared"
 MODEL = "qwen2.5-coder-1.5b"
-WINDOW, BEHIND = 40, 400  # words of a window, and of those behind what Stage II has read
-CHUNKS_BEHIND = 3  # of a long document
 SEED, N_EACH = 63, 20
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReadsWindows(FBRag):
-    """Stage II reads the windows of `recall` chunks that match the question best, `forward_words` of them."""
-
-    forward_words: int = 300
-
-    def retrieve(self, query: Query, tools: Tools) -> Trace:
-        def by_question(windows: Sequence[Any]) -> Any:
-            return tools.retriever.excerpt_scores([query.text], windows)[0]
-
-        corpus, backward = tools.corpus, backward_scores(query.text, tools)
-        recalled = top_unique_chunks(corpus, backward, self.recall, query.text)
-        if len(corpus.chunks) <= 5:
-            return FBRag.retrieve(replace(self, recall=2), query, tools)
-        chunks = [corpus.chunks[position] for position in sorted(recalled)]
-        windows = best_windows(chunks, by_question, self.forward_words, WINDOW)
-        first = in_reading_order(windows)
-        trace = self._looking_forward(Trace.start(query), first, tools)
-        scores = self._scores(backward, trace.samples, tools)
-        texts = [query.text, *(sample.scored_text for sample in trace.samples)]
-        best = top_unique_chunks(corpus, scores.combined, 12, query.text)
-        if len(corpus.chunks) > FEW:
-            others = [position for position in best if position not in recalled][:CHUNKS_BEHIND]
-            behind = whole_chunks(corpus, sorted(others))
-        else:
-
-            def by_all(windows: Sequence[Any]) -> Any:
-                found = tools.retriever.excerpt_scores(texts, windows)
-                return 0.5 * found[0] + 0.5 * found[1:].max(axis=0)
-
-            found = best_windows([corpus.chunks[at] for at in best], by_all, BEHIND, WINDOW, windows)
-            behind = in_reading_order(found)
-        return replace(trace, scores=scores, selection=Selection(dict.fromkeys(best, ()), (*first, *behind)))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Windows700(FBRag):
-    """Of every document, windows of 700 words are read behind the retrieved chunks."""
-
-    def _words_of_windows(self, n_chunks: int, chunk_words: int) -> list[int]:
-        return [700 << doubled for doubled in range(self.doubled + 1)]
-
-
-BEFORE = FBRag(order="read-first")  # the default up to 7fdc81cb
 WAYS: dict[str, dict[str, Method]] = {
-    "stage_two": {
-        "default": BEFORE,
-        "300 words of 2 chunks": ReadsWindows(forward_words=300),
-        "400 words of 4 chunks": ReadsWindows(forward_words=400, recall=4, order="read-first"),
-    },
     "long": {
-        "default": BEFORE,
+        "default": FBRag(order="read-first"),
         "document order": FBRag(order="document"),
-        "windows, 700 words": Windows700(order="read-first", granularity="window"),
         "order-preserving": OrderPreserving(select=5),
     },
     "summaries": {
@@ -114,10 +57,6 @@ def questions(name: str) -> list[Example]:
     if name == "summaries":
         return [example for example in kept_questions().values() if example.dataset == "qmsum"]
     held = json.loads((HERE / "held_out.json").read_text("utf-8"))
-    if name == "stage_two":
-        sets = {each: load_examples([SHARED / "bench" / f"{each}.jsonl.gz"]) for each, _ in held[name]}
-        found = {(each, example.id): example for each, examples in sets.items() for example in examples}
-        return [found[each, id_] for each, id_ in held[name]]
     used = {id_ for rows in held.values() for _, id_ in rows}
     return [*_of_the_novel(), *(each for pair in zip(*_of_long_sets(used), strict=True) for each in pair)]
 
@@ -171,7 +110,7 @@ def ask(options: argparse.Namespace) -> None:
                 continue
             texts = drawn.get((example.dataset, example.id), [])[:3]
             for way, method in ways.items():
-                if options.questions != "stage_two" and texts:
+                if texts:
                     trace, tools = from_samples(example, texts, method)
                 else:
                     trace, tools = retrieved(example, method, model)
