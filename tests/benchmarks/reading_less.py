@@ -3,9 +3,9 @@
     python tests/benchmarks/reading_less.py ask OUT.jsonl --questions long|summaries [--part 0/2] [--threads 2]
     python tests/benchmarks/reading_less.py compare ROWS.jsonl.gz ...
 
-long: the 30 questions of pride.jsonl, and 20 each of FairytaleQA and of MuSiQue with 150,000 words, none of them in held_out.json;
-"default" is the one up to 7fdc81cb. summaries: the 30 questions of QMSum in looking-forward.jsonl.gz. The ways of a question share
-samples.
+long: the 30 questions of pride.jsonl, and 20 each of FairytaleQA and of MuSiQue with 150,000 words, none of held_out.json.
+Its "default" is the one up to 7fdc81cb. summaries: the 30 questions of QMSum in looking-forward.jsonl.gz. The ways of a question
+share samples.
 
 One model answers all, so that what it has read for one way need not be read again for the next: a row has the tokens that a way
 would read alone, not its seconds. A row: F1 (Rouge-L where it is the set's), whether a gold answer stands in what is read, the
