@@ -99,6 +99,8 @@ def test_the_metadata_is_that_of_the_project(built: Built) -> None:
     assert (metadata["License-File"], metadata["Requires-Python"]) == ("LICENSE", PROJECT["requires-python"])
     assert {*metadata.get_all("Provides-Extra", ())} == PROJECT["optional-dependencies"].keys()
     assert metadata["Description-Content-Type"] == "text/markdown"
+    text, readme = str(metadata.get_payload()).strip(), (ROOT / "README.md").read_text("utf-8").strip()
+    assert text == readme or PROJECT.get("urls")  # with an address its links are others: see below
     assert {*metadata.get_all("Project-URL", ())} == {f"{name}, {address}" for name, address in PROJECT.get("urls", {}).items()}
 
 
@@ -113,6 +115,8 @@ def test_the_page_of_an_index_has_no_link_into_a_clone(tmp_path: Path) -> None:
     assert f"{address}/blob/v{__version__}/docs/README.md#when-not-to-use-fbrag" in links
     assert all(link.startswith(("https://", "#")) for link in links)
     assert [link.partition(f"/v{__version__}/")[2] or link for link in links] == of_clone
+    readme = (ROOT / "README.md").read_text("utf-8")
+    assert re.sub(rf"{re.escape(address)}/(?:raw|blob)/v{re.escape(__version__)}/", "", page.read_text("utf-8")) == readme
 
 
 # -- the image -----------------------------------------------------------------------------------------------------------------

@@ -141,9 +141,8 @@ def compare(options: argparse.Namespace) -> None:
         both = [key for key in rows if key in base]
         print(f"{way}, n = {len(both)}")
         for name in FIGURES:
-            pairs = [
-                (rows[key][name], base[key][name]) for key in both if rows[key].get(name) is not None is not base[key].get(name)
-            ]
+            pairs = [(rows[key].get(name), base[key].get(name)) for key in both]
+            pairs = [pair for pair in pairs if None not in pair]
             if not pairs:
                 continue
             now, before = np.array(pairs, float).T

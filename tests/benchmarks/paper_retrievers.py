@@ -1,6 +1,6 @@
 """The embedding model of the FB-RAG paper (all-mpnet-base-v2) and MiniLM as S of equations 4 and 5, beside BM25: evidence recall.
 
-    python tests/benchmarks/paper_retrievers.py score OUT.jsonl --model FOLDER [--questions 0:270]
+    python tests/benchmarks/paper_retrievers.py score OUT.jsonl [--model FOLDER] [--questions 0:180]
     python tests/benchmarks/paper_retrievers.py compare ROWS.jsonl.gz ...
 
 The questions are those of MuSiQue, HotpotQA and 2WikiMultihopQA among the 270 of looking_forward.py, by turns, each with three
