@@ -21,14 +21,12 @@ from looking_forward import BENCH, DRAWN, RESULTS, Key, alone, collected, fb, fr
 from looking_forward import questions as kept_questions
 from reading_order import size_of
 from sample_languages import Kept, read
-from stage_three import _main, _verdicts, drawn_samples
-from stage_three import questions as fresh_questions
+from stage_three import drawn_samples
 
 from fbrag_cli.evaluation.datasets import Example, load_examples
 from fbrag_cli.evaluation.metrics import answer_in, evidence_recall, main_metric
 from fbrag_cli.methods.fb_rag.baselines import OrderPreserving
 from fbrag_cli.methods.fb_rag.fb_rag import FEW, FBRag
-from fbrag_cli.render.answer import answer_of
 from fbrag_cli.retrieval.ranking import best
 
 NAMES = {
@@ -39,11 +37,28 @@ NAMES = {
     "fairytaleqa": "FairytaleQA, whole books",
     "musique150k": "MuSiQue, 150,000 words",
 }
+#: The sets of held_out.json with one right answer a question.
+SETS = {
+    "xquad.en": "one fact (XQuAD)",
+    "hotpotqa": "two facts (HotpotQA)",
+    "2wikimqa": "two facts, comparisons (2WikiMultihopQA)",
+    "musique": "two to four facts (MuSiQue)",
+    "fairytaleqa": "books of tales (FairytaleQA)",
+}
 Row = dict[str, Any]
 
 
 def rows(name: str) -> list[Row]:
     return read(RESULTS / f"{name}.jsonl.gz")
+
+
+def complete(name: str) -> dict[str, dict[Key, Row]]:
+    """Return rows by way and question: of the questions that all ways answered."""
+    found: dict[str, dict[Key, Row]] = {}
+    for row in rows(name):
+        found.setdefault(row["way"], {})[row["set"], row["id"]] = row
+    keys = [key for key in found["default"] if all(key in each for each in found.values())]
+    return {way: {key: each[key] for key in keys} for way, each in found.items()}
 
 
 def say(page: str, words: str, *names: str) -> None:
@@ -169,37 +184,50 @@ def retrievers() -> None:
 
 def marks() -> None:
     """Answers of the default to questions that chose nothing: right or wrong, marked or not, and those that were withheld."""
-    examples, samples = fresh_questions(), drawn_samples([RESULTS / "fresh-samples.jsonl.gz"])
     counts: dict[str, Counter[tuple[str, bool]]] = {}
-    titles = {
-        "hotpotqa": "two facts (HotpotQA)",
-        "2wikimqa": "two facts, comparisons (2WikiMultihopQA)",
-        "musique": "two to four facts (MuSiQue)",
-        "fairytaleqa": "books of tales (FairytaleQA)",
-    }
-    for row in rows("answer-probability"):
-        key = row["set"], row["id"]
-        if row["way"] != "as installed" or key[0] not in titles:
-            continue
-        trace = _verdicts(examples[key], row, samples[key])[1]
-        state = "withheld" if trace.status == "not_found" else "marked" if answer_of(trace).low_confidence else ""
-        for title in (titles[key[0]], "all"):
-            counts.setdefault(title, Counter())[state, _main(examples[key], row) >= 50] += 1
-    names = ("answer-probability", "fresh-samples")
-    for title in (*titles.values(), "all"):
+    for key, row in complete("evidence")["default"].items():
+        state = "withheld" if row["status"] == "not_found" else "marked" if row["marked"] else ""
+        for title in (SETS[key[0]], "all"):
+            counts.setdefault(title, Counter())[state, row["f1"] >= 0.5] += 1
+    for title in (*SETS.values(), "all"):
         found = counts[title]
         cells = [found.total(), found["", True], found["marked", True], found["", False], found["marked", False]]
-        say(
-            "README.md",
-            f"| {title} | {' | '.join(map(str, cells))} | {found['withheld', True] + found['withheld', False]} |",
-            *names,
-        )
+        withheld = found["withheld", True] + found["withheld", False]
+        say("README.md", f"| {title} | {' | '.join(map(str, cells))} | {withheld} |", "evidence")
     right, wrong = found["", True], found["", False]
-    say("README.md", f"Of {right + wrong} answers without a mark {right} are right", *names)
-    say("docs/README.md", f"of {right + wrong} answers without a mark {wrong} were wrong", *names)
+    say("README.md", f"Of {right + wrong} answers without a mark {right} are right", "evidence")
+    say("docs/README.md", f"of {right + wrong} answers without a mark {wrong} were wrong", "evidence")
     for state in ("marked", "withheld"):
         good, bad = found[state, True], found[state, False]
-        say("docs/README.md", f"{good} of {good + bad} answers that were {state}", *names)
+        say("docs/README.md", f"{good} of {good + bad} answers that were {state}", "evidence")
+
+
+def held_out() -> None:
+    """The default, --fast, and plain RAG on questions that chose nothing: scores, what is read, and CPU time."""
+    ways = complete("evidence")
+    base = ways["order-preserving"]
+    titles = {"default": "the default", "fast": "`--fast`", "order-preserving": "`--method order-preserving`"}
+    for way, title in titles.items():
+        found = ways[way]
+
+        def mean(figure: str, found: Mapping[Key, Row] = found) -> float:
+            return float(np.mean([row[figure] for row in found.values() if row[figure] is not None]))
+
+        gain = "" if found is base else less(100 * (row["f1"] - base[key]["f1"]) for key, row in found.items())
+        ratios = np.array([row["seconds"] / base[key]["seconds"] for key, row in found.items()])
+        time = "" if found is base else f"{median(ratios):.2f} {_of_median(ratios)}"
+        row = f"| {title} | {len(found)} | {100 * mean('f1'):.1f} | {gain} | {100 * mean('answer_in_context'):.1f} | "
+        row += f"{100 * mean('evidence'):.1f} | {mean('words'):,.0f} | {time} |"
+        say("docs/methods.md", row.replace("|  |", "| |"), "evidence")
+    few, many = f"up to {FEW} chunks", f"more than {FEW} chunks"
+    groups: dict[str, list[Key]] = {group: [] for group in (*SETS.values(), few, many)}
+    for key, row in ways["default"].items():
+        groups[SETS[key[0]]].append(key)
+        groups[few if row["n_chunks"] <= FEW else many].append(key)
+    for group, keys in groups.items():
+        scores = " | ".join(f"{100 * np.mean([ways[way][key]['f1'] for key in keys]):.1f}" for way in titles)
+        gain = less(100 * (ways["default"][key]["f1"] - base[key]["f1"]) for key in keys)
+        say("docs/methods.md", f"| {group} | {len(keys)} | {scores} | {gain} |", "evidence")
 
 
 def novel() -> None:
@@ -397,19 +425,15 @@ def memory() -> None:
 
 def dial() -> None:
     """What --fast and --thorough cost, of the questions with rows of all ways: the median ratio of seconds to the default."""
-    by_way: dict[str, dict[Key, Row]] = {}
-    for row in rows("dial"):
-        by_way.setdefault(row["way"], {})[row["set"], row["id"]] = row
-    base = by_way.pop("default")
-    keys = [key for key in base if all(key in found for found in by_way.values())]
+    found = complete("dial")
     titles = {"fast": "`--fast`", "thorough": "`--thorough`", "order-preserving": "`--method order-preserving`"}
     for way, title in titles.items():
-        ratios = np.array([by_way[way][key]["seconds"] / base[key]["seconds"] for key in keys])
-        say("docs/methods.md", f"| {title} | {len(keys)} | {median(ratios):.2f} {_of_median(ratios)} |", "dial")
+        ratios = np.array([row["seconds"] / found["default"][key]["seconds"] for key, row in found[way].items()])
+        say("docs/methods.md", f"| {title} | {len(ratios)} | {median(ratios):.2f} {_of_median(ratios)} |", "dial")
 
 
 #: What README.md and docs/ have.
-PUBLISHED = (reading, evidence, retrievers, marks, novel, methods, long_context, order, papers, seconds, dial, memory)
+PUBLISHED = (reading, evidence, retrievers, marks, held_out, novel, methods, long_context, order, papers, seconds, dial, memory)
 
 if __name__ == "__main__":
     chosen = [globals()[name] for name in sys.argv[1:]]

@@ -3,6 +3,7 @@
     python tests/benchmarks/held_out_answers.py ask evidence OUT.jsonl [--part 0/2] [--ways fast default ...]
     python tests/benchmarks/held_out_answers.py ask elsewhere|dial OUT.jsonl
     python tests/benchmarks/held_out_answers.py compare ROWS.jsonl.gz ... [--from default]
+    python tests/benchmarks/held_out_answers.py lines ROWS.jsonl.gz ...
 
 evidence: 240 questions, on which the default is reported. elsewhere: 60 of them, whose set has several documents, each asked of
 another document of its set, so no answer is right. dial: 60 others, for what --fast and --thorough are worth.
@@ -11,8 +12,9 @@ Each way asks with a session of its own and an empty cache, one thread, no GPU, 
 ways of one question follow each other, another one first each time. A row has what the product makes of a question: F1 of the
 answer as the model wrote it, whether it is withheld or marked and why, what was read, and the seconds of CPU time, loading
 included, which other programs on the machine disturb little. `compare` prints the mean of each, and its paired difference to
---from with the 95 % bootstrap interval, also by set and by length; for seconds and tokens the median of the ratios. --part I/N:
-each Nth question from I, so that N processes share a list. A run that is started again goes on after its last row.
+--from with the 95 % bootstrap interval, also by set and by length; for seconds and tokens the median of the ratios. `lines`
+prints how well what is known of an answer tells right from wrong, and what is withheld and marked. --part I/N: each Nth question
+from I, so that N processes share a list. A run that is started again goes on after its last row.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ from typing import Any
 import numpy as np
 from looking_forward import interval
 from sample_languages import by_way, read
+from stage_three import _auc, _interval, _share
 
 from fbrag_cli import CacheSettings, ModelSettings, Query, Session
 from fbrag_cli.documents.document import Content, Document, Extracted
@@ -161,6 +164,26 @@ def compare(options: argparse.Namespace) -> None:
             print(f"    {name:16} {interval(np.array(values))}, n = {len(values)}")
 
 
+def lines(options: argparse.Namespace) -> None:
+    for way, rows in by_way(row for path in options.rows for row in read(path)).items():
+        found = {key: row for key, row in rows.items() if row["answer"] and row["f1"] is not None}
+        keys, each = [*found], [*found.values()]
+        right = np.array([row["f1"] >= 0.5 for row in each])
+        print(f"{way}: {len(each)} answers, {right.sum()} right")
+        withheld = np.array([row["status"] == "not_found" for row in each])
+        marked = np.array([row["marked"] for row in each]) & ~withheld
+        for name in ("support", "agreement", "probability", "confidence"):
+            values = np.array([row[name] or 0.0 for row in each])
+            if not right.any() or not values.any():
+                continue
+            low, high = _interval(keys, lambda at, values=values, right=right: _auc(values[at], right[at]))
+            caught = (100 * (values[~right] < np.quantile(values[right], share)).mean() for share in (0.05, 0.1, 0.2, 0.3))
+            print(f"  {name:11} AUC {_auc(values, right):.3f} ({low:.2f} to {high:.2f})", end="")
+            print(f", caught at 5, 10, 20, 30 %: {', '.join(f'{one:.0f}' for one in caught)}")
+        for name, chosen in {"withheld": withheld, "marked": marked, "neither": ~withheld & ~marked}.items():
+            print(f"  {name}: {_share(chosen, right)} of right ones, {_share(chosen, ~right)} of wrong ones")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     verbs = parser.add_subparsers(required=True)
@@ -174,6 +197,9 @@ def main() -> None:
     verb.add_argument("rows", nargs="+", type=Path)
     verb.add_argument("--from", dest="base", default="default")
     verb.set_defaults(run=compare)
+    verb = verbs.add_parser("lines")
+    verb.add_argument("rows", nargs="+", type=Path)
+    verb.set_defaults(run=lines)
     options = parser.parse_args()
     if options.run is ask:
         options.ways = options.ways or LISTS[options.list]

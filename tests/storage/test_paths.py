@@ -77,8 +77,19 @@ def test_on_windows(monkeypatch: pytest.MonkeyPatch) -> None:
     assert models_dir() == Path("C:\\local") / "fbrag" / "models"
 
 
-@pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="becomes a user without an entry in the list of users")
-def test_a_user_without_a_home_has_places_where_nothing_can_be_kept() -> None:
+@pytest.fixture
+def as_nobody() -> list[str]:
+    """The start of a command that runs this Python as a user without an entry in the list of users."""
+    if not shutil.which("setpriv"):
+        pytest.skip("needs setpriv")
+    command = ["setpriv", "--reuid=54321", "--clear-groups", sys.executable]
+    tried = subprocess.run([*command, "-c", ""], capture_output=True, text=True, check=False, env={})
+    if tried.returncode:
+        pytest.skip(f"another user cannot run this Python: {tried.stderr.strip()}")
+    return command
+
+
+def test_a_user_without_a_home_has_places_where_nothing_can_be_kept(as_nobody: list[str]) -> None:
     code = """
 import sys
 from fbrag_cli.storage import config_file, files, paths
@@ -86,10 +97,8 @@ paths.__file__ = "/nowhere/fbrag_cli/storage/paths.py"
 print(paths.cache_dir(), paths.config_path(), paths.models_dir())
 print(config_file.load(config_file.locate(None, {}), {}).values, config_file.locate("~/a.toml", {}).path)
 """
-    if not shutil.which("setpriv"):
-        pytest.skip("needs setpriv")
     done = subprocess.run(
-        ["setpriv", "--reuid=54321", "--clear-groups", sys.executable, "-c", code],
+        [*as_nobody, "-c", code],
         capture_output=True,
         text=True,
         check=False,
@@ -110,16 +119,13 @@ def open_folder() -> Iterator[Path]:
         yield Path(folder)
 
 
-@pytest.mark.skipif(
-    not shutil.which("setpriv") or os.name == "nt" or os.geteuid() != 0, reason="needs setpriv, and the superuser"
-)
-def test_a_user_without_a_home_is_told_so(open_folder: Path) -> None:
+def test_a_user_without_a_home_is_told_so(open_folder: Path, as_nobody: list[str]) -> None:
     document = open_folder / "fine.txt"
     document.write_text("The brig sailed at noon.")
 
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            ["setpriv", "--reuid=54321", "--clear-groups", sys.executable, "-m", "fbrag_cli", *arguments],
+            [*as_nobody, "-m", "fbrag_cli", *arguments],
             capture_output=True,
             text=True,
             check=False,
