@@ -20,6 +20,7 @@ _PACKAGE = "llama-cpp-python"
 #: llama-cpp-python's own wheels, with one index per kind of build. None of them is on PyPI.
 WHEELS = "https://abetlen.github.io/llama-cpp-python/whl"
 _WITH_WHEELS = {("Linux", "x86_64"), ("Linux", "aarch64"), ("Darwin", "arm64"), ("Windows", "AMD64")}
+_WITH_CUDA_WHEELS = ("x86_64", "AMD64")
 _CUDA = ((580, "cu130"), (525, "cu124"), (0, "cu118"))  # minimum version of NVIDIA's driver -> index
 _CUDA_IF_UNKNOWN = "cu124"
 # Library that llama.cpp needs -> how to install it.
@@ -83,8 +84,10 @@ def wheel_index(environ: Mapping[str, str]) -> str:
     """Return the index of wheels that fits this machine: "metal", one for NVIDIA's driver such as "cu124", or "cpu"."""
     if platform.system() == "Darwin":
         return "metal"
-    if not has_nvidia(environ) or platform.machine() not in ("x86_64", "AMD64"):
-        return "cpu"
+    return _cuda_index() if has_nvidia(environ) and platform.machine() in _WITH_CUDA_WHEELS else "cpu"
+
+
+def _cuda_index() -> str:
     major = re.match(r"\d+", nvidia_driver() or "")
     return next(name for least, name in _CUDA if int(major[0]) >= least) if major else _CUDA_IF_UNKNOWN
 
@@ -99,6 +102,14 @@ def install(environ: Mapping[str, str], **variables: str) -> str:
     if (platform.system(), platform.machine()) in _WITH_WHEELS:
         return wheel(environ)
     return after_compiler(rebuild(**variables))
+
+
+def install_for_cuda(environ: Mapping[str, str]) -> str:
+    """Return the command that installs a llama.cpp for NVIDIA's GPUs, even if none is seen: built here, or a wheel of it."""
+    build = rebuild(CMAKE_ARGS="-DGGML_CUDA=on")
+    if has_compiler(environ):
+        return build
+    return wheel(environ, _cuda_index()) if platform.machine() in _WITH_CUDA_WHEELS else after_compiler(build)
 
 
 def after_compiler(command: str) -> str:

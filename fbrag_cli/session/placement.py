@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from functools import partial
 from typing import TYPE_CHECKING
 
 from fbrag_cli.cancellation import Cancellation
@@ -41,7 +40,7 @@ def check_gpu(settings: ModelSettings, models: Sequence[str], progress: Progress
 
 def _note_no_gpu(settings: ModelSettings, progress: Progress) -> None:
     """Say why llama.cpp finds no GPU: an error if one is required, a warning if there is one of NVIDIA's."""
-    from fbrag_cli.generation.build import has_nvidia, install
+    from fbrag_cli.generation.build import has_nvidia, install_for_cuda
 
     try:
         from fbrag_cli.generation.llama.machine import gpu_backends
@@ -49,14 +48,14 @@ def _note_no_gpu(settings: ModelSettings, progress: Progress) -> None:
         return  # llama.cpp does not load, which is said when it is needed
     backends = gpu_backends()
     built = f"built for {' and '.join(backends)}" if backends else "built without GPU support"
-    build = partial(install, os.environ, CMAKE_ARGS="-DGGML_CUDA=on")
     if settings.gpu == "require":
-        hint = "check the GPU's driver (fbrag doctor), or use --gpu auto" if backends else f"{build()} && fbrag doctor"
+        driver = "check the GPU's driver (fbrag doctor), or use --gpu auto"
+        hint = driver if backends else f"{install_for_cuda(os.environ)} && fbrag doctor"
         raise FbragError("gpu_unavailable", f"--gpu require: no GPU found (llama.cpp was {built})", hint)
     if has_nvidia(os.environ):
         idle = f"llama.cpp ({built}) cannot use the NVIDIA GPU: running on the CPU (--gpu off hides this)"
         progress(Event("load", "warning", text=idle))
-        progress(Event("load", "hint", text="fbrag doctor" if backends else build()))
+        progress(Event("load", "hint", text="fbrag doctor" if backends else install_for_cuda(os.environ)))
 
 
 def gpus_here(needed: bool) -> tuple[Device, ...]:

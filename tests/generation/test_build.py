@@ -77,11 +77,21 @@ def test_the_stubs_of_macos_are_no_compiler(monkeypatch: pytest.MonkeyPatch, tmp
 
 @POSIX
 def test_a_build_has_the_flags_and_the_variables(tmp_path: Path) -> None:
-    command = build.install(programs(tmp_path, "cc", "c++"), CMAKE_ARGS="-DGGML_CUDA=on")
+    command = build.install_for_cuda(programs(tmp_path, "cc", "c++"))
     file = Path(build.__file__).with_name("build.cmake")
     assert file.exists()
     assert command.startswith(f'CMAKE_TOOLCHAIN_FILE="{file}" CMAKE_ARGS="-DGGML_CUDA=on" ')
     assert "--no-binary llama-cpp-python" in command
+    assert "--no-cache-dir" in command  # or pip would install the old build's wheel again
+
+
+@POSIX
+@pytest.mark.parametrize(("machine", "told"), [("x86_64", f"{WHEELS}/cu"), ("aarch64", "install a C++ compiler")])
+def test_without_a_compiler_a_gpu_gets_a_wheel_for_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, machine: str, told: str
+) -> None:
+    monkeypatch.setattr("platform.machine", lambda: machine)
+    assert told in build.install_for_cuda(programs(tmp_path))
 
 
 @POSIX
