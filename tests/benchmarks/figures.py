@@ -45,6 +45,12 @@ SETS = {
     "musique": "two to four facts (MuSiQue)",
     "fairytaleqa": "books of tales (FairytaleQA)",
 }
+CHOICES = {
+    "default": "the default",
+    "fast": "`--fast`",
+    "thorough": "`--thorough`",
+    "order-preserving": "`--method order-preserving`",
+}
 Row = dict[str, Any]
 
 
@@ -114,8 +120,6 @@ def reading() -> None:
             what = f"What it reads ({words:,.0f} words on average) holds the answer to {fb_rag:.1f}% of the questions; five "
             what += f"passages by a keyword search ({plain_words:,.0f} words) to {plain:.1f}% (n = {len(held)})"
             say("README.md", what, name)
-        if name == "methods":
-            say("README.md", f"{fb_rag:.1f}% and {plain:.1f}% (n = {len(held)})", name)
         evidence = np.mean([[each["fb_evidence"], each["plain_evidence"]] for each in found], axis=0)
         say("docs/methods.md", f"{evidence[0]:.1f}% and {evidence[1]:.1f}% (n = {len(found)})", name)
 
@@ -203,29 +207,34 @@ def marks() -> None:
 
 
 def held_out() -> None:
-    """The default, --fast, and plain RAG on questions that chose nothing: scores, what is read, and CPU time."""
+    """The default, --fast, and plain RAG on questions that chose nothing: scores, and what is read."""
     ways = complete("evidence")
     base = ways["order-preserving"]
-    titles = {"default": "the default", "fast": "`--fast`", "order-preserving": "`--method order-preserving`"}
-    for way, title in titles.items():
+    compared = ("default", "fast", "order-preserving")
+    for way in compared:
         found = ways[way]
 
         def mean(figure: str, found: Mapping[Key, Row] = found) -> float:
             return float(np.mean([row[figure] for row in found.values() if row[figure] is not None]))
 
         gain = "" if found is base else less(100 * (row["f1"] - base[key]["f1"]) for key, row in found.items())
-        ratios = np.array([row["seconds"] / base[key]["seconds"] for key, row in found.items()])
-        time = "" if found is base else f"{median(ratios):.2f} {_of_median(ratios)}"
-        row = f"| {title} | {len(found)} | {100 * mean('f1'):.1f} | {gain} | {100 * mean('answer_in_context'):.1f} | "
-        row += f"{100 * mean('evidence'):.1f} | {mean('words'):,.0f} | {time} |"
+        row = f"| {CHOICES[way]} | {len(found)} | {100 * mean('f1'):.1f} | {gain} | {100 * mean('answer_in_context'):.1f} | "
+        row += f"{100 * mean('evidence'):.1f} | {mean('words'):,.0f} |"
         say("docs/methods.md", row.replace("|  |", "| |"), "evidence")
+    shares = [100 * np.mean([row["answer_in_context"] for row in ways[way].values()]) for way in ("default", "order-preserving")]
+    held = between(100 * (row["answer_in_context"] - base[key]["answer_in_context"]) for key, row in ways["default"].items())
+    say("docs/methods.md", f"more often than `order-preserving` ({held})", "evidence")
+    say("README.md", f"{shares[0]:.1f}% and {shares[1]:.1f}% ({held}, n = {len(base)})", "evidence")
+    fast = between(100 * (row["f1"] - ways["default"][key]["f1"]) for key, row in ways["fast"].items())
+    say("docs/methods.md", f"no difference to the default was found (F1 {fast})", "evidence")
+    say("README.md", f"no difference of its answers was found (F1 {fast}, n = {len(base)})", "evidence")
     few, many = f"up to {FEW} chunks", f"more than {FEW} chunks"
     groups: dict[str, list[Key]] = {group: [] for group in (*SETS.values(), few, many)}
     for key, row in ways["default"].items():
         groups[SETS[key[0]]].append(key)
         groups[few if row["n_chunks"] <= FEW else many].append(key)
     for group, keys in groups.items():
-        scores = " | ".join(f"{100 * np.mean([ways[way][key]['f1'] for key in keys]):.1f}" for way in titles)
+        scores = " | ".join(f"{100 * np.mean([ways[way][key]['f1'] for key in keys]):.1f}" for way in compared)
         gain = less(100 * (ways["default"][key]["f1"] - base[key]["f1"]) for key in keys)
         say("docs/methods.md", f"| {group} | {len(keys)} | {scores} | {gain} |", "evidence")
 
@@ -424,12 +433,14 @@ def memory() -> None:
 
 
 def dial() -> None:
-    """What --fast and --thorough cost, of the questions with rows of all ways: the median ratio of seconds to the default."""
-    found = complete("dial")
-    titles = {"fast": "`--fast`", "thorough": "`--thorough`", "order-preserving": "`--method order-preserving`"}
-    for way, title in titles.items():
-        ratios = np.array([row["seconds"] / found["default"][key]["seconds"] for key, row in found[way].items()])
-        say("docs/methods.md", f"| {title} | {len(ratios)} | {median(ratios):.2f} {_of_median(ratios)} |", "dial")
+    """What other choices cost: the median ratio of their CPU time to the default's."""
+    for name, ways in {"evidence": ("fast", "order-preserving"), "dial": ("thorough",)}.items():
+        found = complete(name)
+        for way in ways:
+            ratios = np.array([row["seconds"] / found["default"][key]["seconds"] for key, row in found[way].items()])
+            if way == "fast":
+                say("README.md", f"takes {median(ratios):.2f} of the CPU time", name)
+            say("docs/methods.md", f"| {CHOICES[way]} | {len(ratios)} | {median(ratios):.2f} {_of_median(ratios)} |", name)
 
 
 #: What README.md and docs/ have.
