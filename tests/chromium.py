@@ -49,6 +49,14 @@ def measured(chromium: Chrome, expression: str) -> Any:
     return told["result"].get("value")
 
 
+def wait_for(chromium: Chrome, expression: str) -> None:
+    """Return when an expression of the inspector is true. Another page may come meanwhile: what is asked of the old one fails."""
+    from selenium.common.exceptions import WebDriverException
+    from selenium.webdriver.support.wait import WebDriverWait
+
+    WebDriverWait(chromium, 60, ignored_exceptions=[WebDriverException]).until(lambda _: measured(chromium, expression))
+
+
 def requested(chromium: Chrome) -> list[str]:
     messages = [json.loads(entry["message"])["message"] for entry in chromium.get_log("performance")]
     return [message["params"]["request"]["url"] for message in messages if message["method"] == "Network.requestWillBeSent"]
