@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +18,7 @@ from tests.conftest import needs
 if TYPE_CHECKING:
     from selenium.webdriver import Chrome
 
+PATIENCE = 30  # seconds
 _FLAGS = """--headless=new --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking
 --disable-component-update --disable-sync --disable-dev-shm-usage""".split()
 
@@ -42,19 +44,22 @@ def started(profile: Path) -> Iterator[Chrome]:
     browser.quit()
 
 
-def measured(chromium: Chrome, expression: str) -> Any:
-    """The value of an expression of the inspector, which works where the page's own scripts are off."""
-    told = chromium.execute_cdp_cmd("Runtime.evaluate", {"expression": expression, "returnByValue": True})
+def measured(chromium: Chrome, expression: str, *, awaited: bool = False) -> Any:
+    """The value of an expression of the inspector, which works where the page's own scripts are off. awaited: of its promise."""
+    asked = {"expression": expression, "awaitPromise": awaited, "returnByValue": True}
+    told = chromium.execute_cdp_cmd("Runtime.evaluate", asked)
     assert "exceptionDetails" not in told, told
     return told["result"].get("value")
 
 
-def wait_for(chromium: Chrome, expression: str) -> None:
-    """Return when an expression of the inspector is true. Another page may come meanwhile: what is asked of the old one fails."""
-    from selenium.common.exceptions import WebDriverException
-    from selenium.webdriver.support.wait import WebDriverWait
-
-    WebDriverWait(chromium, 60, ignored_exceptions=[WebDriverException]).until(lambda _: measured(chromium, expression))
+def until(chromium: Chrome, expression: str, seconds: float = PATIENCE) -> None:
+    """Wait for an expression to be true. It may fail before: of an element that is not there yet."""
+    end = time.monotonic() + seconds
+    while not measured(chromium, f"(() => {{ try {{ return !!({expression}) }} catch {{ return false }} }})()"):
+        assert time.monotonic() < end, (
+            f"not within {seconds} s: {expression}: {measured(chromium, 'document.body.innerText')[:800]}"
+        )
+        time.sleep(0.02)
 
 
 def requested(chromium: Chrome) -> list[str]:

@@ -20,7 +20,7 @@ from answer_in_context import holds
 from looking_forward import BENCH, DRAWN, RESULTS, Key, alone, collected, fb, from_samples, interval, retrieved, samples_by_name
 from looking_forward import questions as kept_questions
 from reading_order import size_of
-from sample_languages import Kept, read
+from sample_languages import Kept, by_way, read
 from stage_three import drawn_samples
 
 from fbrag_cli.evaluation.datasets import Example, load_examples
@@ -60,9 +60,7 @@ def rows(name: str) -> list[Row]:
 
 def complete(name: str) -> dict[str, dict[Key, Row]]:
     """Return rows by way and question: of the questions that all ways answered."""
-    found: dict[str, dict[Key, Row]] = {}
-    for row in rows(name):
-        found.setdefault(row["way"], {})[row["set"], row["id"]] = row
+    found = by_way(rows(name))
     keys = [key for key in found["default"] if all(key in each for each in found.values())]
     return {way: {key: each[key] for key in keys} for way, each in found.items()}
 
@@ -211,20 +209,20 @@ def held_out() -> None:
     ways = complete("evidence")
     base = ways["order-preserving"]
     compared = ("default", "fast", "order-preserving")
+
+    def mean(way: str, figure: str) -> float:
+        return float(np.mean([row[figure] for row in ways[way].values() if row[figure] is not None]))
+
     for way in compared:
         found = ways[way]
-
-        def mean(figure: str, found: Mapping[Key, Row] = found) -> float:
-            return float(np.mean([row[figure] for row in found.values() if row[figure] is not None]))
-
         gain = "" if found is base else less(100 * (row["f1"] - base[key]["f1"]) for key, row in found.items())
-        row = f"| {CHOICES[way]} | {len(found)} | {100 * mean('f1'):.1f} | {gain} | {100 * mean('answer_in_context'):.1f} | "
-        row += f"{100 * mean('evidence'):.1f} | {mean('words'):,.0f} |"
+        row = f"| {CHOICES[way]} | {len(found)} | {100 * mean(way, 'f1'):.1f} | {gain} | "
+        row += f"{100 * mean(way, 'answer_in_context'):.1f} | {100 * mean(way, 'evidence'):.1f} | {mean(way, 'words'):,.0f} |"
         say("docs/methods.md", row.replace("|  |", "| |"), "evidence")
-    shares = [100 * np.mean([row["answer_in_context"] for row in ways[way].values()]) for way in ("default", "order-preserving")]
     held = between(100 * (row["answer_in_context"] - base[key]["answer_in_context"]) for key, row in ways["default"].items())
     say("docs/methods.md", f"more often than `order-preserving` ({held})", "evidence")
-    say("README.md", f"{shares[0]:.1f}% and {shares[1]:.1f}% ({held}, n = {len(base)})", "evidence")
+    shares = [f"{100 * mean(way, 'answer_in_context'):.1f}%" for way in ("default", "order-preserving")]
+    say("README.md", f"{' and '.join(shares)} ({held}, n = {len(base)})", "evidence")
     fast = between(100 * (row["f1"] - ways["default"][key]["f1"]) for key, row in ways["fast"].items())
     say("docs/methods.md", f"no difference to the default was found (F1 {fast})", "evidence")
     say("README.md", f"no difference of its answers was found (F1 {fast}, n = {len(base)})", "evidence")
@@ -313,16 +311,16 @@ _COSTS: tuple[Callable[[Row], float], ...] = (lambda row: row["tokens_read"], la
 
 def order() -> None:
     """F1 of what begins with the retrieved chunks, and of the paper's order, by the length of the document."""
-    by_way: dict[str, dict[tuple[str, ...], Row]] = {}
+    found: dict[str, dict[tuple[str, ...], Row]] = {}
     for row in rows("reading-order"):
         if row["way"] != "forward":
             begins = "read first, windows" if row["chunks"] <= FEW else "read first, chunks"
             way = "retrieved first" if row["way"] == begins else row["way"]
-            by_way.setdefault(way, {})[row["length"], row["set"], row["id"]] = row
+            found.setdefault(way, {})[row["length"], row["set"], row["id"]] = row
     pairs: dict[str, list[tuple[float, float]]] = {}
-    for key, row in by_way["retrieved first"].items():
-        if key in by_way["default"]:
-            pairs.setdefault(size_of(row), []).append((_score(row), _score(by_way["default"][key])))
+    for key, row in found["retrieved first"].items():
+        if key in found["default"]:
+            pairs.setdefault(size_of(row), []).append((_score(row), _score(found["default"][key])))
     for name, some in pairs.items():
         say("docs/methods.md", _row_of_orders(name, some), "reading-order")
     fresh = _fresh()
@@ -332,7 +330,7 @@ def order() -> None:
         say("docs/methods.md", _row_of_orders(title, some), "long-documents")
     every = {key: (fresh["document order"][key], fresh["default"][key]) for key in fresh["default"]}
     say("docs/methods.md", _gain(every.values()), "long-documents")
-    both = [(key, row, by_way["default"].get(key)) for key, row in by_way["retrieved first"].items() if row["chunks"] > FEW]
+    both = [(key, row, found["default"].get(key)) for key, row in found["retrieved first"].items() if row["chunks"] > FEW]
     before = [(_score(paper), _score(row)) for _, row, paper in both if paper]
     known = {key[1:] for key, _, paper in both if paper}
     pooled = _gain([*before, *(pair for key, pair in every.items() if key not in known)])
@@ -352,10 +350,8 @@ def _row_of_orders(name: str, pairs: Sequence[tuple[float, float]]) -> str:
 
 def _fresh() -> dict[str, dict[Key, float]]:
     """Return the scores of the questions of long documents that chose no order before, in percent, by way."""
-    by_way: dict[str, dict[Key, float]] = {}
-    for row in rows("long-documents"):
-        by_way.setdefault(row["way"], {})[row["set"], row["id"]] = 100 * row["score"]
-    return by_way
+    ways = by_way(rows("long-documents"))
+    return {way: {key: 100 * row["score"] for key, row in found.items()} for way, found in ways.items()}
 
 
 def _score(row: Row) -> float:
@@ -411,12 +407,12 @@ def _five(lists: Iterable[list[float]]) -> list[list[float]]:
 
 
 def seconds() -> None:
-    by_way: dict[tuple[str, str], dict[str, float]] = {}
+    taken: dict[tuple[str, str], dict[str, float]] = {}
     for row in rows("whole-reading-order"):
-        by_way.setdefault((row["document"], row["way"]), {})[row["question"]] = row["seconds"]
+        taken.setdefault((row["document"], row["way"]), {})[row["question"]] = row["seconds"]
     found = []
     for document, words, way in (("musique", "10,000", "default"), ("musique150k", "150,000", "document order")):
-        own, plain = by_way[document, way], by_way[document, "order-preserving, 5"]
+        own, plain = taken[document, way], taken[document, "order-preserving, 5"]
         ratio = median(own[key] / plain[key] for key in own if key in plain)
         found.append((words, own, ratio))
     told = " and ".join(f"{np.mean([*own.values()]):.0f} s on {words} words (n = {len(own)})" for words, own, _ in found)

@@ -32,7 +32,7 @@ from typing import Any
 import numpy as np
 from looking_forward import interval
 from sample_languages import by_way, read
-from stage_three import _auc, _interval, _share
+from stage_three import _share, print_how_well
 
 from fbrag_cli import CacheSettings, ModelSettings, Query, Session
 from fbrag_cli.documents.document import Content, Document, Extracted
@@ -167,19 +167,15 @@ def compare(options: argparse.Namespace) -> None:
 def lines(options: argparse.Namespace) -> None:
     for way, rows in by_way(row for path in options.rows for row in read(path)).items():
         found = {key: row for key, row in rows.items() if row["answer"] and row["f1"] is not None}
-        keys, each = [*found], [*found.values()]
+        each = [*found.values()]
         right = np.array([row["f1"] >= 0.5 for row in each])
         print(f"{way}: {len(each)} answers, {right.sum()} right")
         withheld = np.array([row["status"] == "not_found" for row in each])
         marked = np.array([row["marked"] for row in each]) & ~withheld
         for name in ("support", "agreement", "probability", "confidence"):
-            values = np.array([row[name] or 0.0 for row in each])
-            if not right.any() or not values.any():
-                continue
-            low, high = _interval(keys, lambda at, values=values, right=right: _auc(values[at], right[at]))
-            caught = (100 * (values[~right] < np.quantile(values[right], share)).mean() for share in (0.05, 0.1, 0.2, 0.3))
-            print(f"  {name:11} AUC {_auc(values, right):.3f} ({low:.2f} to {high:.2f})", end="")
-            print(f", caught at 5, 10, 20, 30 %: {', '.join(f'{one:.0f}' for one in caught)}")
+            known = [row[name] for row in each]
+            if right.any() and any(known):
+                print_how_well(name, known, [*found], right)
         for name, chosen in {"withheld": withheld, "marked": marked, "neither": ~withheld & ~marked}.items():
             print(f"  {name}: {_share(chosen, right)} of right ones, {_share(chosen, ~right)} of wrong ones")
 

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fbrag_cli.session.settings import CacheSettings, ModelSettings
-from tests.chromium import measured, started
+from tests.chromium import measured, started, until
 from tests.conftest import INQUIRY
-from tests.serving.live_browser import Served, ask, click, dropped, opened, serving, until
+from tests.serving.live_browser import Served, ask, click, dropped, opened, serving
 
 if TYPE_CHECKING:
     from selenium.webdriver import Chrome

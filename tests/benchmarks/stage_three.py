@@ -216,17 +216,7 @@ def confidence(rows: Sequence[dict[str, Any]], options: argparse.Namespace) -> N
             "confidence": [each.verdict.confidence for each in after],
         }
         for name, known in measures.items():
-            values = np.array([each or 0.0 for each in known])
-            low, high = _interval(keys, lambda at, values=values, right=right: _auc(values[at], right[at]))
-            caught = ", ".join(
-                f"{100 * (values[~right] < np.quantile(values[right], share)).mean():.0f}"
-                for share in (0.05, 0.1, 0.15, 0.2, 0.3)
-            )
-            print(
-                f"  {name:11} AUC {_auc(values, right):.3f} ({low:.2f} to {high:.2f}), caught at 5, 10, 15, 20, 30 %: {caught}",
-                end="",
-            )
-            print(f"; line at 20 % {np.quantile(values[right], 0.2):.3f}")
+            print_how_well(name, known, keys, right)
         withheld = np.array([each.status == "not_found" for each in after])
         shown = [answer_of(each) for each in after]
         marked, uncited = (np.array([getattr(each, name) for each in shown]) for name in ("low_confidence", "uncited"))
@@ -236,6 +226,16 @@ def confidence(rows: Sequence[dict[str, Any]], options: argparse.Namespace) -> N
             answered = ~withheld
             print(f"  of those answered, {name}: {_share(chosen, answered & right)} of right ones", end="")
             print(f"; not {name}: {_share(~chosen, answered & ~right)} of wrong ones")
+
+
+def print_how_well(name: str, known: Sequence[float | None], keys: Sequence[Key], right: Any) -> None:
+    """Print how well a measure tells right answers from wrong ones, and how many wrong ones a line by it would catch."""
+    values = np.array([each or 0.0 for each in known])
+    low, high = _interval(keys, lambda at: _auc(values[at], right[at]))
+    shares = (0.05, 0.1, 0.15, 0.2, 0.3)
+    caught = ", ".join(f"{100 * (values[~right] < np.quantile(values[right], share)).mean():.0f}" for share in shares)
+    print(f"  {name:11} AUC {_auc(values, right):.3f} ({low:.2f} to {high:.2f}), caught at 5, 10, 15, 20, 30 %: {caught}", end="")
+    print(f"; line at 20 % {np.quantile(values[right], 0.2):.3f}")
 
 
 def _verdicts(example: Example, row: Mapping[str, Any], texts: Sequence[str]) -> tuple[Trace, Trace]:

@@ -25,7 +25,7 @@ from fbrag_cli.render.html import page
 from fbrag_cli.retrieval.bm25 import BM25
 from fbrag_cli.text.printable import printable
 from fbrag_cli.trace import ForwardLookup, ForwardSample, Scores, Selection, Stage, Status, Trace, Verdict
-from tests.chromium import contrast, luminance, measured, requested, wait_for
+from tests.chromium import contrast, luminance, measured, requested, until
 
 if TYPE_CHECKING:
     from selenium.webdriver import Chrome
@@ -382,7 +382,7 @@ def opened(
     for log in ("browser", "performance"):
         chromium.get_log(log)
     chromium.get(path.as_uri())
-    wait_for(chromium, "location.protocol == 'file:' && document.readyState == 'complete'")  # `get` returns early without scripts
+    until(chromium, "location.protocol == 'file:' && document.readyState == 'complete'")  # `get` returns early without scripts
 
 
 FORMS = [(360, "light"), (360, "dark"), (800, "light"), (1030, "dark"), (1400, "light"), (1400, "dark")]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -16,13 +15,12 @@ from starlette.requests import ClientDisconnect
 from fbrag_cli.serving.process.access import Access
 from fbrag_cli.session.settings import ModelSettings
 from fbrag_cli.storage.cache import NOWHERE, Cache
-from tests.chromium import measured
+from tests.chromium import measured, until
 from tests.serving.live_server import live
 
 if TYPE_CHECKING:
     from selenium.webdriver import Chrome
 
-PATIENCE = 30  # seconds
 TOKEN = "open-sesame-open-sesame"
 QUESTION = "Who sealed the box of the chronometer?"
 
@@ -128,16 +126,6 @@ def opened(
         chromium.get_log(kind)
     chromium.get(address)
     until(chromium, "document.querySelector('#feed[aria-busy=false]') || document.querySelector('#nothing:not([hidden])')")
-
-
-def until(chromium: Chrome, expression: str, seconds: float = PATIENCE) -> None:
-    """Wait for an expression to be true. It may fail before: of an element that is not there yet."""
-    end = time.monotonic() + seconds
-    while not measured(chromium, f"(() => {{ try {{ return !!({expression}) }} catch {{ return false }} }})()"):
-        assert time.monotonic() < end, (
-            f"not within {seconds} s: {expression}: {measured(chromium, 'document.body.innerText')[:800]}"
-        )
-        time.sleep(0.02)
 
 
 def press(chromium: Chrome, *keys: str) -> None:

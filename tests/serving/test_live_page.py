@@ -13,11 +13,10 @@ import pytest
 pytest.importorskip("uvicorn", reason="needs Starlette and uvicorn: pip install -e '.[test]'")
 
 from fbrag_cli.session.settings import ModelSettings
-from tests.chromium import contrast, luminance, measured, requested
+from tests.chromium import PATIENCE, contrast, luminance, measured, requested, until
 from tests.documents.test_pdf import pdf
 from tests.render.test_html import HOSTILE, HOSTILE_QUESTION, WATCH
 from tests.serving.live_browser import (
-    PATIENCE,
     QUESTION,
     Served,
     ask,
@@ -28,7 +27,6 @@ from tests.serving.live_browser import (
     press,
     serving,
     text_of,
-    until,
 )
 from tests.serving.running import serving as process
 from tests.serving.running import user_of
@@ -286,19 +284,17 @@ def test_an_answer_is_copied_with_its_sources_and_saved_as_a_page(chromium: Chro
     chromium.execute_cdp_cmd("Browser.grantPermissions", {"permissions": permissions, "origin": log.address})
     click(chromium, ".copy")
     until(chromium, "document.querySelector('.copy').textContent === 'Copied'")
-    reading = {"expression": "navigator.clipboard.readText()", "awaitPromise": True}
-    copied = chromium.execute_cdp_cmd("Runtime.evaluate", reading)["result"]["value"]
+    copied = measured(chromium, "navigator.clipboard.readText()", awaited=True)
     assert copied.startswith("Tobias [1]\n")
     assert SEALED.strip() in copied
     assert measured(chromium, "document.getElementById('whole').hidden")
-    fetching = {"expression": "fetch(document.querySelector('.save').href).then(got => got.text())", "awaitPromise": True}
-    saved = chromium.execute_cdp_cmd("Runtime.evaluate", fetching)["result"]["value"]
+    fetching = "fetch(document.querySelector('.save').href).then(got => got.text())"
+    saved = measured(chromium, fetching, awaited=True)
     assert "<title>Who sealed the box of the chronometer? · fbrag</title>" in saved
     assert "<script" not in saved
     answered(chromium, "Who took the box ashore?")
     assert measured(chromium, "document.getElementById('whole').checkVisibility()")
-    fetching["expression"] = fetching["expression"].replace(".save", "#whole")
-    saved = chromium.execute_cdp_cmd("Runtime.evaluate", fetching)["result"]["value"]
+    saved = measured(chromium, fetching.replace(".save", "#whole"), awaited=True)
     assert re.findall("<h1[^>]*>(.*?)</h1>", saved) == [QUESTION, "Who took the box ashore?"]
     assert "<script" not in saved
     assert 'href="#c' not in saved
@@ -541,13 +537,11 @@ def test_a_book_of_a_million_words_opens_scrolls_without_jumps_and_is_found_in(
         assert time.monotonic() - begun < 20  # two loads; 2 s on a machine that does nothing else
         assert int(text_of(chromium, ".document .scores").split(" ")[0].replace(",", "")) > 1_200_000
         assert measured(chromium, "document.getElementById('part').hidden")
-        told = chromium.execute_cdp_cmd("Runtime.evaluate", {"expression": SCROLLED, "awaitPromise": True, "returnByValue": True})
-        assert all(abs(shift - 60) <= 2 for shift in told["result"]["value"])
+        assert all(abs(shift - 60) <= 2 for shift in measured(chromium, SCROLLED, awaited=True))
         measured(chromium, "document.getElementById('reader').scrollTop = 1e6")
         until(chromium, READ)
         for _ in range(2):  # the page looks at a scroll, so the second one tells it what the first has settled
-            settle = {"expression": SETTLED, "awaitPromise": True, "returnByValue": True}
-            before = chromium.execute_cdp_cmd("Runtime.evaluate", settle)["result"]["value"]
+            before = measured(chromium, SETTLED, awaited=True)
             measured(chromium, "document.getElementById('reader').scrollTop += 1")
         size = {"width": 1100, "height": 900, "deviceScaleFactor": 1, "mobile": False}
         chromium.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
@@ -829,8 +823,7 @@ def test_a_saved_page_shows_its_pictures_without_a_server(chromium: Chrome, repo
     opened(chromium, report.address)
     answered(chromium)
     saved = "fetch(document.querySelector('.save').href).then(response => response.text())"
-    told = chromium.execute_cdp_cmd("Runtime.evaluate", {"expression": saved, "awaitPromise": True, "returnByValue": True})
-    (tmp_path / "saved.html").write_text(told["result"]["value"], "utf-8")
+    (tmp_path / "saved.html").write_text(measured(chromium, saved, awaited=True), "utf-8")
     for width in (400, 1280):
         size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
         chromium.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
