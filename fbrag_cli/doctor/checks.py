@@ -17,7 +17,7 @@ from typing import Any, Literal
 from fbrag_cli.doctor import probe
 from fbrag_cli.documents.ocr import engine
 from fbrag_cli.errors import FbragError
-from fbrag_cli.generation.build import after_compiler, has_compiler, has_nvidia, install, install_for_cuda, nvidia_driver, rebuild
+from fbrag_cli.generation.build import after_compiler, has_compiler, has_nvidia, install, install_for_gpu, nvidia_driver, rebuild
 from fbrag_cli.generation.server.address import Address, is_local, is_server, server_key
 from fbrag_cli.installation import requirement
 from fbrag_cli.models.catalog import load_catalog
@@ -117,7 +117,7 @@ def backend(report: Mapping[str, Any], situation: DoctorInput, nvidia: bool) -> 
         return Check("llama.cpp", "warn", f"{built}; fbrag needs {needed}", install(situation.environ))
     if nvidia and backends == ["CPU"]:
         what = f"{built} only, but this machine has an NVIDIA GPU"
-        return Check("llama.cpp", "warn", what, install_for_cuda(situation.environ))
+        return Check("llama.cpp", "warn", what, install_for_gpu(situation.environ))
     return Check("llama.cpp", "ok", built)
 
 

@@ -104,8 +104,10 @@ def install(environ: Mapping[str, str], **variables: str) -> str:
     return after_compiler(rebuild(**variables))
 
 
-def install_for_cuda(environ: Mapping[str, str]) -> str:
-    """Return the command that installs a llama.cpp for NVIDIA's GPUs, even if none is seen: built here, or a wheel of it."""
+def install_for_gpu(environ: Mapping[str, str]) -> str:
+    """Return the command that installs a llama.cpp for a GPU: a Mac's by Metal, else one of NVIDIA's, even if none is seen."""
+    if platform.system() == "Darwin":
+        return install(environ)
     build = rebuild(CMAKE_ARGS="-DGGML_CUDA=on")
     if has_compiler(environ):
         return build

@@ -40,7 +40,7 @@ def check_gpu(settings: ModelSettings, models: Sequence[str], progress: Progress
 
 def _note_no_gpu(settings: ModelSettings, progress: Progress) -> None:
     """Say why llama.cpp finds no GPU: an error if one is required, a warning if there is one of NVIDIA's."""
-    from fbrag_cli.generation.build import has_nvidia, install_for_cuda
+    from fbrag_cli.generation.build import has_nvidia, install_for_gpu
 
     try:
         from fbrag_cli.generation.llama.machine import gpu_backends
@@ -50,12 +50,12 @@ def _note_no_gpu(settings: ModelSettings, progress: Progress) -> None:
     built = f"built for {' and '.join(backends)}" if backends else "built without GPU support"
     if settings.gpu == "require":
         driver = "check the GPU's driver (fbrag doctor), or use --gpu auto"
-        hint = driver if backends else f"{install_for_cuda(os.environ)} && fbrag doctor"
+        hint = driver if backends else f"{install_for_gpu(os.environ)} && fbrag doctor"
         raise FbragError("gpu_unavailable", f"--gpu require: no GPU found (llama.cpp was {built})", hint)
     if has_nvidia(os.environ):
         idle = f"llama.cpp ({built}) cannot use the NVIDIA GPU: running on the CPU (--gpu off hides this)"
         progress(Event("load", "warning", text=idle))
-        progress(Event("load", "hint", text="fbrag doctor" if backends else install_for_cuda(os.environ)))
+        progress(Event("load", "hint", text="fbrag doctor" if backends else install_for_gpu(os.environ)))
 
 
 def gpus_here(needed: bool) -> tuple[Device, ...]:

@@ -17,7 +17,7 @@ import pytest
 
 from fbrag_cli.doctor import checks, probe
 from fbrag_cli.doctor.checks import Check, DoctorInput
-from fbrag_cli.generation.build import install_for_cuda
+from fbrag_cli.generation.build import install_for_gpu
 from fbrag_cli.models.store import ModelFile
 from tests.conftest import Run
 
@@ -150,7 +150,7 @@ def test_a_cpu_build_on_a_machine_with_an_nvidia_gpu(fbrag: Run, tmp_path: Path,
         env = {"PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}", "FBRAG_MODELS_DIR": str(tmp_path / "none")}
         told = json.loads(fbrag("doctor", "--offline", "--json", env=env).stdout)["checks"][1]
         assert told["status"] == "warn"
-        assert told["fix"] == install_for_cuda(os.environ)
+        assert told["fix"] == install_for_gpu(os.environ)
     assert checks.backend(report(), situation, nvidia=False).status == "ok"
 
 

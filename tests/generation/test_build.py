@@ -77,7 +77,7 @@ def test_the_stubs_of_macos_are_no_compiler(monkeypatch: pytest.MonkeyPatch, tmp
 
 @POSIX
 def test_a_build_has_the_flags_and_the_variables(tmp_path: Path) -> None:
-    command = build.install_for_cuda(programs(tmp_path, "cc", "c++"))
+    command = build.install_for_gpu(programs(tmp_path, "cc", "c++"))
     file = Path(build.__file__).with_name("build.cmake")
     assert file.exists()
     assert command.startswith(f'CMAKE_TOOLCHAIN_FILE="{file}" CMAKE_ARGS="-DGGML_CUDA=on" ')
@@ -91,7 +91,18 @@ def test_without_a_compiler_a_gpu_gets_a_wheel_for_it(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, machine: str, told: str
 ) -> None:
     monkeypatch.setattr("platform.machine", lambda: machine)
-    assert told in build.install_for_cuda(programs(tmp_path))
+    assert told in build.install_for_gpu(programs(tmp_path))
+
+
+@POSIX
+@pytest.mark.parametrize(("machine", "told"), [("arm64", f"{WHEELS}/metal"), ("x86_64", "install a C++ compiler (xcode-select")])
+def test_a_mac_gets_no_build_for_nvidia(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, machine: str, told: str) -> None:
+    monkeypatch.setattr("platform.system", lambda: "Darwin")
+    monkeypatch.setattr("platform.machine", lambda: machine)
+    command = build.install_for_gpu(programs(tmp_path))
+    assert told in command
+    assert "CUDA" not in command
+    assert f"{WHEELS}/cu" not in command
 
 
 @POSIX
