@@ -188,9 +188,8 @@ def marks() -> None:
     """Answers of the default to questions that chose nothing: right or wrong, marked or not, and those that were withheld."""
     counts: dict[str, Counter[tuple[str, bool]]] = {}
     for key, row in complete("evidence")["default"].items():
-        state = "withheld" if row["status"] == "not_found" else "marked" if row["marked"] else ""
         for title in (SETS[key[0]], "all"):
-            counts.setdefault(title, Counter())[state, row["f1"] >= 0.5] += 1
+            counts.setdefault(title, Counter())[_mark(row), row["f1"] >= 0.5] += 1
     for title in (*SETS.values(), "all"):
         found = counts[title]
         cells = [found.total(), found["", True], found["marked", True], found["", False], found["marked", False]]
@@ -202,6 +201,21 @@ def marks() -> None:
     for state in ("marked", "withheld"):
         good, bad = found[state, True], found[state, False]
         say("docs/README.md", f"{good} of {good + bad} answers that were {state}", "evidence")
+
+
+def _mark(row: Row) -> str:
+    return "withheld" if row["status"] == "not_found" else "marked" if row["marked"] else ""
+
+
+def elsewhere() -> None:
+    """Answers to questions that were put to another document than theirs: withheld, marked, or neither."""
+    for way, found in complete("elsewhere").items():
+        counts, n = Counter(map(_mark, found.values())), len(found)
+        withheld, marked, neither = (counts[state] for state in ("withheld", "marked", ""))
+        say("docs/methods.md", f"| {CHOICES[way]} | {n} | {withheld} | {marked} | {neither} |", "elsewhere")
+        if way == "default":
+            words = f"Of {n} questions that were put to another document than theirs"
+            say("README.md", f"{words} {withheld} were withheld, {marked} marked, and {neither} had neither", "elsewhere")
 
 
 def held_out() -> None:
@@ -440,7 +454,22 @@ def dial() -> None:
 
 
 #: What README.md and docs/ have.
-PUBLISHED = (reading, evidence, retrievers, marks, held_out, novel, methods, long_context, order, papers, seconds, dial, memory)
+PUBLISHED = (
+    reading,
+    evidence,
+    retrievers,
+    marks,
+    elsewhere,
+    held_out,
+    novel,
+    methods,
+    long_context,
+    order,
+    papers,
+    seconds,
+    dial,
+    memory,
+)
 
 if __name__ == "__main__":
     chosen = [globals()[name] for name in sys.argv[1:]]
