@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 from answer_in_context import holds
+from held_out_answers import mark_of
 from looking_forward import BENCH, DRAWN, RESULTS, Key, alone, collected, fb, from_samples, interval, retrieved, samples_by_name
 from looking_forward import questions as kept_questions
 from reading_order import size_of
@@ -189,13 +190,13 @@ def marks() -> None:
     counts: dict[str, Counter[tuple[str, bool]]] = {}
     for key, row in complete("evidence")["default"].items():
         for title in (SETS[key[0]], "all"):
-            counts.setdefault(title, Counter())[_mark(row), row["f1"] >= 0.5] += 1
+            counts.setdefault(title, Counter())[mark_of(row), row["f1"] >= 0.5] += 1
     for title in (*SETS.values(), "all"):
         found = counts[title]
-        cells = [found.total(), found["", True], found["marked", True], found["", False], found["marked", False]]
+        cells = [found.total(), found["neither", True], found["marked", True], found["neither", False], found["marked", False]]
         withheld = found["withheld", True] + found["withheld", False]
         say("README.md", f"| {title} | {' | '.join(map(str, cells))} | {withheld} |", "evidence")
-    right, wrong = found["", True], found["", False]
+    right, wrong = found["neither", True], found["neither", False]
     say("README.md", f"Of {right + wrong} answers without a mark {right} are right", "evidence")
     say("docs/README.md", f"of {right + wrong} answers without a mark {wrong} were wrong", "evidence")
     for state in ("marked", "withheld"):
@@ -203,19 +204,15 @@ def marks() -> None:
         say("docs/README.md", f"{good} of {good + bad} answers that were {state}", "evidence")
 
 
-def _mark(row: Row) -> str:
-    return "withheld" if row["status"] == "not_found" else "marked" if row["marked"] else ""
-
-
 def elsewhere() -> None:
     """Answers to questions that were put to another document than theirs: withheld, marked, or neither."""
     for way, found in complete("elsewhere").items():
-        counts, n = Counter(map(_mark, found.values())), len(found)
-        withheld, marked, neither = (counts[state] for state in ("withheld", "marked", ""))
+        counts, n = Counter(map(mark_of, found.values())), len(found)
+        withheld, marked, neither = (counts[mark] for mark in ("withheld", "marked", "neither"))
         say("docs/methods.md", f"| {CHOICES[way]} | {n} | {withheld} | {marked} | {neither} |", "elsewhere")
         if way == "default":
-            words = f"Of {n} questions that were put to another document than theirs"
-            say("README.md", f"{words} {withheld} were withheld, {marked} marked, and {neither} had neither", "elsewhere")
+            words = f"Of {n} answers to questions that were put to another document {withheld} were withheld, {marked} marked"
+            say("README.md", f"{words}, and {neither} neither", "elsewhere")
 
 
 def held_out() -> None:

@@ -164,20 +164,25 @@ def compare(options: argparse.Namespace) -> None:
             print(f"    {name:16} {interval(np.array(values))}, n = {len(values)}")
 
 
+def mark_of(row: dict[str, Any]) -> str:
+    """Return what fbrag says of the answer of a row: "withheld", "marked", or "neither"."""
+    return "withheld" if row["status"] == "not_found" else "marked" if row["marked"] else "neither"
+
+
 def lines(options: argparse.Namespace) -> None:
     for way, rows in by_way(row for path in options.rows for row in read(path)).items():
         found = {key: row for key, row in rows.items() if row["answer"] and row["f1"] is not None}
         each = [*found.values()]
         right = np.array([row["f1"] >= 0.5 for row in each])
         print(f"{way}: {len(each)} answers, {right.sum()} right")
-        withheld = np.array([row["status"] == "not_found" for row in each])
-        marked = np.array([row["marked"] for row in each]) & ~withheld
+        marks = np.array([*map(mark_of, each)])
         for name in ("support", "agreement", "probability", "confidence"):
             known = [row[name] for row in each]
             if right.any() and any(known):
                 print_how_well(name, known, [*found], right)
-        for name, chosen in {"withheld": withheld, "marked": marked, "neither": ~withheld & ~marked}.items():
-            print(f"  {name}: {_share(chosen, right)} of right ones, {_share(chosen, ~right)} of wrong ones")
+        for mark in ("withheld", "marked", "neither"):
+            chosen = marks == mark
+            print(f"  {mark}: {_share(chosen, right)} of right ones, {_share(chosen, ~right)} of wrong ones")
 
 
 def main() -> None:
