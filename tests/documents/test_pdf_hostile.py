@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import zlib
 from pathlib import Path
 
@@ -141,8 +140,7 @@ def test_a_page_that_takes_too_much_memory(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(reader, "memory_of_a_child", lambda: 150_000_000)
     document = load(written(tmp_path, pdf_of_contents(shown(b"one"), HEAVY, shown(b"three"))))
     assert page_texts(document) == {1: "one", 3: "three"}
-    # as PDFium ends it, by its version
-    assert re.search(r"page 2 was not read: the process that read it (was killed|ended \(status \d+\))", document.warnings[0])
+    assert "page 2 was not read: the process that read it was killed" in document.warnings[0]
 
 
 def test_a_document_of_slow_pages_alone_is_not_said_to_be_damaged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
