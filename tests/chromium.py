@@ -6,8 +6,8 @@ import json
 import re
 import shutil
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -53,13 +53,37 @@ def measured(chromium: Chrome, expression: str, *, awaited: bool = False) -> Any
 
 
 def until(chromium: Chrome, expression: str, seconds: float = PATIENCE) -> None:
-    """Wait for an expression to be true. It may fail before: of an element that is not there yet."""
+    """Wait for an expression to be true. It may fail before: of an element that is not there yet, of a page that is just left."""
+    from selenium.common.exceptions import WebDriverException
+
+    def holds() -> bool:
+        with suppress(WebDriverException):
+            return bool(measured(chromium, f"(() => {{ try {{ return !!({expression}) }} catch {{ return false }} }})()"))
+        return False
+
     end = time.monotonic() + seconds
-    while not measured(chromium, f"(() => {{ try {{ return !!({expression}) }} catch {{ return false }} }})()"):
+    while not holds():
         assert time.monotonic() < end, (
             f"not within {seconds} s: {expression}: {measured(chromium, 'document.body.innerText')[:800]}"
         )
         time.sleep(0.02)
+
+
+def visit(chromium: Chrome, address: str) -> None:
+    """Open an address, and wait for its page."""
+    _load(chromium, lambda: chromium.get(address))
+
+
+def reload(chromium: Chrome) -> None:
+    """Load the page again, and wait for it."""
+    _load(chromium, chromium.refresh)
+
+
+def _load(chromium: Chrome, go: Callable[[], None]) -> None:
+    """Wait for the page that `go` brings. ChromeDriver may return from it before, on the old page or an empty one."""
+    measured(chromium, "document.isLeft = true")
+    go()
+    until(chromium, "!document.isLeft && document.readyState === 'complete'")
 
 
 def requested(chromium: Chrome) -> list[str]:

@@ -25,7 +25,7 @@ from fbrag_cli.render.html import page
 from fbrag_cli.retrieval.bm25 import BM25
 from fbrag_cli.text.printable import printable
 from fbrag_cli.trace import ForwardLookup, ForwardSample, Scores, Selection, Stage, Status, Trace, Verdict
-from tests.chromium import contrast, luminance, measured, requested, until
+from tests.chromium import contrast, luminance, measured, requested, until, visit
 
 if TYPE_CHECKING:
     from selenium.webdriver import Chrome
@@ -371,7 +371,7 @@ def opened(
     chromium: Chrome, path: Path, *, width: int = 1400, scheme: str = "light", media: str = "screen", scripts: bool = False
 ) -> None:
     """The page in a fresh view, the network off."""
-    chromium.get("about:blank")
+    visit(chromium, "about:blank")
     for command, parameters in {
         "Emulation.setScriptExecutionDisabled": {"value": not scripts},
         "Emulation.setEmulatedMedia": {"media": media, "features": [{"name": "prefers-color-scheme", "value": scheme}]},
@@ -381,8 +381,7 @@ def opened(
         chromium.execute_cdp_cmd(command, parameters)
     for log in ("browser", "performance"):
         chromium.get_log(log)
-    chromium.get(path.as_uri())
-    until(chromium, "location.protocol == 'file:' && document.readyState == 'complete'")  # `get` returns early without scripts
+    visit(chromium, path.as_uri())
 
 
 FORMS = [(360, "light"), (360, "dark"), (800, "light"), (1030, "dark"), (1400, "light"), (1400, "dark")]
@@ -410,6 +409,7 @@ def test_what_is_not_read_is_paler_and_readable(chromium: Chrome, tmp_path: Path
     opened(chromium, path, scheme=scheme, media=media)
     assert 4.5 <= contrast(chromium, ".k.on .unread") < contrast(chromium, ".k.on .t") / 1.5
     chromium.get(f"{path.as_uri()}#c1")
+    until(chromium, "document.querySelector('#c1:target')")
     assert contrast(chromium, ".k:target .unread") >= 4.5
 
 

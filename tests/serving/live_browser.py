@@ -15,7 +15,7 @@ from starlette.requests import ClientDisconnect
 from fbrag_cli.serving.process.access import Access
 from fbrag_cli.session.settings import ModelSettings
 from fbrag_cli.storage.cache import NOWHERE, Cache
-from tests.chromium import measured, until
+from tests.chromium import measured, until, visit
 from tests.serving.live_server import live
 
 if TYPE_CHECKING:
@@ -119,12 +119,12 @@ def opened(
     }.items():
         chromium.execute_cdp_cmd(command, parameters)
     page = address.partition("?")[0]
-    chromium.get(f"{page}?token={TOKEN}")
-    chromium.get(f"{page}nothing")  # the page that was open before would keep its turns again
+    visit(chromium, f"{page}?token={TOKEN}")
+    visit(chromium, f"{page}nothing")  # the page that was open before would keep its turns again
     chromium.execute_script("sessionStorage.clear()")
     for kind in ("browser", "performance"):
         chromium.get_log(kind)
-    chromium.get(address)
+    visit(chromium, address)
     until(chromium, "document.querySelector('#feed[aria-busy=false]') || document.querySelector('#nothing:not([hidden])')")
 
 

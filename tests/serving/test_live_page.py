@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("uvicorn", reason="needs Starlette and uvicorn: pip install -e '.[test]'")
 
 from fbrag_cli.session.settings import ModelSettings
-from tests.chromium import PATIENCE, contrast, luminance, measured, requested, until
+from tests.chromium import PATIENCE, contrast, luminance, measured, reload, requested, until, visit
 from tests.documents.test_pdf import pdf
 from tests.render.test_html import HOSTILE, HOSTILE_QUESTION, WATCH
 from tests.serving.live_browser import (
@@ -195,7 +195,7 @@ def test_a_reload_brings_the_answers_again(chromium: Chrome, log: Served) -> Non
     answered(chromium)
     answered(chromium, "Who was the smith?")
     before = measured(chromium, "[...document.querySelectorAll('.turn .said')].map(said => said.textContent)")
-    chromium.refresh()
+    reload(chromium)
     until(chromium, "document.querySelectorAll('.turn .said').length === 2")
     assert measured(chromium, "[...document.querySelectorAll('.turn .said')].map(said => said.textContent)") == before
     until(chromium, "document.querySelectorAll('#hits a').length")
@@ -208,7 +208,7 @@ def test_a_reload_in_mid_answer_goes_on_and_no_word_comes_twice(chromium: Chrome
     ask(chromium)
     until(chromium, f"{LAST}.querySelector('.said')?.textContent === 'Tobias'")
     job = measured(chromium, "JSON.parse(sessionStorage.fbrag).kept.at(-1).job")
-    chromium.refresh()
+    reload(chromium)
     until(chromium, f"{LAST}?.querySelector('.said')?.textContent === 'Tobias'")
     assert text_of(chromium, ".answer .verdict") == "Draft, not yet checked"
     assert measured(chromium, f"{LAST}.getAttribute('aria-busy')") == "true"
@@ -225,7 +225,7 @@ def test_a_reload_can_stop_what_runs(chromium: Chrome, log: Served) -> None:
     opened(chromium, log.address)
     ask(chromium)
     until(chromium, f"{LAST}.querySelector('.said')?.textContent === 'Tobias'")
-    chromium.refresh()
+    reload(chromium)
     until(chromium, f"{LAST}?.querySelector('.said')?.textContent === 'Tobias'")
     click(chromium, ".turn .stop")
     until(chromium, f"{LAST}.querySelector('.wrong').textContent === 'Stopped.'")
@@ -267,7 +267,7 @@ def test_an_answer_is_asked_again_of_more_passages_and_thoroughly(
         assert text_of(chromium, ".turn:last-child .how") == "More passages are read"
         more = served.live.desk.kept()[-1].method
         assert more == first.reading_twice()
-        chromium.refresh()
+        reload(chromium)
         until(chromium, f"document.querySelectorAll('.turn').length === 2 && {ANSWERED}")
         click(chromium, ".turn:last-child .thorough")
         until(chromium, f"document.querySelectorAll('.turn').length === 3 && {ANSWERED}")
@@ -436,7 +436,7 @@ def test_files_of_a_folder_are_chosen_one_by_one(chromium: Chrome, models: Model
         assert text_of(chromium, "#title") == "Ask this document"
         answered(chromium)
         assert [each.name for each in served.live.desk.kept()[-1].entries] == ["logs/day-2.txt"]
-        chromium.refresh()
+        reload(chromium)
         until(chromium, f"{ASKED} === 'Searching 1 of 3 documents' && {ANSWERED}")
         measured(chromium, "document.getElementById('shelf').open = true")
         click(chromium, "#entries > li > label input")
@@ -827,7 +827,7 @@ def test_a_saved_page_shows_its_pictures_without_a_server(chromium: Chrome, repo
     for width in (400, 1280):
         size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
         chromium.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-        chromium.get((tmp_path / "saved.html").as_uri())
+        visit(chromium, (tmp_path / "saved.html").as_uri())
         assert measured(chromium, "[...document.querySelectorAll('img')].map(each => each.alt.split(' of ')[0])") == [
             "Page 2",
             "Page 3",
