@@ -25,6 +25,7 @@ ray = needs("ray")
 N_DOCUMENTS, N_QUESTIONS = 10, 8
 TINY = ("--method", "order-preserving", "--large", "smollm2-135m", "--max-tokens", "4", "--allow-unsupported")
 RAY = ("--engine", "ray", "--threads", "1")
+AS_NICE = {"RAY_worker_niceness": "0"}  # as this process; by default 15, with which a row took 5 to 20 s beside busy processes
 
 
 @pytest.fixture
@@ -46,6 +47,8 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     monkeypatch.setenv("FBRAG_MODELS_DIR", str(models_dir()))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "nodes"))
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    for name, value in AS_NICE.items():
+        monkeypatch.setenv(name, value)
     small = {"object_store_memory": 100_000_000}
     made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False, **small})
     try:
@@ -88,11 +91,13 @@ def test_a_raylet_that_is_killed_costs_no_row(cluster: Any, folder: Path, clean_
         printed, told = run.communicate(timeout=500)
     assert (run.returncode, printed) == (0, ""), told
     rows = rows_of(output)
-    assert len(rows) == N_DOCUMENTS * N_QUESTIONS
+    assert len(rows) == (n := N_DOCUMENTS * N_QUESTIONS)
     assert not [row for row in rows.values() if row["status"] == "error"]
-    # Ray may add that it lost what the node would have said; only its own log level, which it announces, would silence that.
-    told = "".join(line for line in told.splitlines() if "Failed to push error to driver" not in line)
-    assert told == f"{N_DOCUMENTS * N_QUESTIONS} rows: {N_DOCUMENTS * N_QUESTIONS} answered, 0 not found, 0 errors → rows.jsonl"
+    # The progress comes each minute. Ray may add that it lost what the node would have said; only its own log level, which it
+    # announces, would silence that.
+    passing = re.compile(r"batch: \d+ of \d+ rows|.*Failed to push error to driver")
+    lasting = [line for line in told.splitlines() if not passing.match(line)]
+    assert lasting == [f"{n} rows: {n} answered, 0 not found, 0 errors → rows.jsonl"]
     assert fbrag(*asked, "--limit", "20", "-o", "here.jsonl").returncode == 0
     here = rows_of(folder / "here.jsonl")
     assert {key: rows[key] for key in here} == here
@@ -105,7 +110,7 @@ def test_a_run_that_is_interrupted_goes_on_in_this_process(
     output = folder / "rows.jsonl"
     asked = ["batch", "docs/00.txt", "docs/01.txt", "-Q", "q.txt", "--no-cache", *TINY, "-o", output.name]
     command = [sys.executable, "-m", "fbrag_cli", *asked, *RAY]
-    env = clean_environment | {"TMPDIR": str(temporary)}
+    env = clean_environment | AS_NICE | {"TMPDIR": str(temporary)}
     with subprocess.Popen(command, cwd=folder, env=env, stderr=subprocess.PIPE, encoding="utf-8") as run:
         while n_rows(output) < 3 and run.poll() is None:
             time.sleep(0.02)
