@@ -25,7 +25,12 @@ ray = needs("ray")
 N_DOCUMENTS, N_QUESTIONS = 10, 8
 TINY = ("--method", "order-preserving", "--large", "smollm2-135m", "--max-tokens", "4", "--allow-unsupported")
 RAY = ("--engine", "ray", "--threads", "1")
-AS_NICE = {"RAY_worker_niceness": "0"}  # as this process; by default 15, with which a row took 5 to 20 s beside busy processes
+
+
+@pytest.fixture(autouse=True)
+def as_nice_as_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The workers of all clusters. By default they have niceness 15, with which a row took 5 to 20 s beside busy processes."""
+    monkeypatch.setenv("RAY_worker_niceness", "0")
 
 
 @pytest.fixture
@@ -47,8 +52,6 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     monkeypatch.setenv("FBRAG_MODELS_DIR", str(models_dir()))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "nodes"))
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-    for name, value in AS_NICE.items():
-        monkeypatch.setenv(name, value)
     small = {"object_store_memory": 100_000_000}
     made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False, **small})
     try:
@@ -110,7 +113,7 @@ def test_a_run_that_is_interrupted_goes_on_in_this_process(
     output = folder / "rows.jsonl"
     asked = ["batch", "docs/00.txt", "docs/01.txt", "-Q", "q.txt", "--no-cache", *TINY, "-o", output.name]
     command = [sys.executable, "-m", "fbrag_cli", *asked, *RAY]
-    env = clean_environment | AS_NICE | {"TMPDIR": str(temporary)}
+    env = clean_environment | {"TMPDIR": str(temporary)}
     with subprocess.Popen(command, cwd=folder, env=env, stderr=subprocess.PIPE, encoding="utf-8") as run:
         while n_rows(output) < 3 and run.poll() is None:
             time.sleep(0.02)
